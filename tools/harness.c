@@ -16,6 +16,10 @@
 #include "gradients/outer.h"
 #include "gradients/tap_sums.h"
 #include "lrn/lrn.h"
+#include "normalise/moments.h"
+#include "normalise/reduce.h"
+#include "normalise/scale.h"
+#include "normalise/softmax.h"
 #include "moves/drain.h"
 #include "moves/move.h"
 #include "peak/peak.h"
@@ -482,7 +486,7 @@ static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
         set(k, at, i, value);
         return;
     }
-    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
+    int bits = strncmp(k->types, "bf16", 4) ? 10 : 7, exponent;
     double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
     int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
     ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
@@ -492,7 +496,7 @@ static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
 static double number(const lk_kernel *k, const void *at, int64_t i)
 {
     if (item_of(k) != 2) return get(k, at, i);
-    int h = ((const uint16_t *)at)[i], bits = strcmp(k->types, "bf16") ? 10 : 7, exponent = (h & 0x7fff) >> bits;
+    int h = ((const uint16_t *)at)[i], bits = strncmp(k->types, "bf16", 4) ? 10 : 7, exponent = (h & 0x7fff) >> bits;
     double v = exponent ? ldexp((h & ((1 << bits) - 1)) + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
     return h >> 15 ? -v : v;
 }
@@ -582,6 +586,91 @@ static int lrn(const lk_kernel *k, int count, int size)
         if (fabs(number(k, y, i) - want) > (item == 2 ? 4e-3 : 1e-5) * (1 + fabs(want))) return wrong(k, "wrong response");
     }
     return count < MOST && number(k, y, count) != beyond ? wrong(k, "wrote beyond the channels") : 0;
+}
+
+/* Where element (i, j) of rows, or of columns, is. */
+enum { LINE = 90, LINES = 5 };
+static int at_line(int down, int i, int j) { return down ? j * LINE + i : i * LINE + j; }
+
+static int moments(const lk_kernel *k, int count, int down)
+{
+    static double x[LINE * LINE], mean[LINE], squares[LINE];
+    int lines = down ? count : LINES, length = down ? LINES : count;
+    lk_moments g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .down = down, .mean = mean,
+                    .squares = squares};
+    fill_numbers(k, x, LINE * LINE);
+    ((lk_moments_fn)k->fn)(&g);
+    for (int i = 0; i < lines; i++) {
+        double sum = 0, apart = 0;
+        for (int j = 0; j < length; j++) sum += number(k, x, at_line(down, i, j));
+        for (int j = 0; j < length; j++) apart += pow(number(k, x, at_line(down, i, j)) - sum / length, 2);
+        if (fabs(mean[i] - sum / length) > 1e-12 || fabs(squares[i] - apart) > 1e-10) return wrong(k, "wrong moments");
+    }
+    return 0;
+}
+
+static int scaling(const lk_kernel *k, int count, int by_column, int more)
+{
+    static double x[LINES * LINE], y[LINES * LINE];
+    static float numbers[5][LINE];
+    int to_reals = strstr(k->types, "_f32") != NULL;
+    lk_scaling g = {.x = (char *)x, .y = (char *)y, .x_row = LINE * item_of(k), .y_row = LINE * (to_reals ? 4 : item_of(k)),
+                    .rows = LINES, .count = count, .mean = numbers[0], .factor = numbers[1], .shift = numbers[2],
+                    .scale = more ? numbers[3] : NULL, .bias = more > 1 ? numbers[4] : NULL, .by_column = by_column};
+    fill_numbers(k, x, LINES * LINE);
+    for (int i = 0; i < 5 * LINE; i++) numbers[i / LINE][i % LINE] = (float)small();
+    ((lk_scaling_fn)k->fn)(&g);
+    for (int i = 0; i < LINES; i++)
+        for (int j = 0; j < count; j++) {
+            int a = by_column ? j : i, b = by_column ? i : j, at = i * LINE + j;
+            double v = (number(k, x, at) - numbers[0][a]) * numbers[1][a] + numbers[2][a];
+            v = more ? v * numbers[3][b] + (more > 1 ? numbers[4][b] : 0) : v;
+            double got = to_reals ? ((float *)y)[at] : number(k, y, at);
+            if (fabs(got - v) > (item_of(k) == 2 && !to_reals ? 8e-3 : 1e-5) * (1 + fabs(v))) return wrong(k, "wrong results");
+        }
+    return 0;
+}
+
+static int softmax(const lk_kernel *k, int count, int down, int logarithm)
+{
+    static double x[LINE * LINE], y[LINE * LINE];
+    int lines = down ? count : LINES, length = down ? LINES : count, item = item_of(k);
+    lk_softmax g = {.x = (char *)x, .y = (char *)y, .x_row = LINE * item, .y_row = LINE * item, .rows = LINES,
+                    .count = count, .down = down, .logarithm = logarithm};
+    fill_numbers(k, x, LINE * LINE);
+    ((lk_softmax_fn)k->fn)(&g);
+    for (int i = 0; i < lines; i++) {
+        double sum = 0;
+        for (int j = 0; j < length; j++) sum += exp(number(k, x, at_line(down, i, j)));
+        for (int j = 0; j < length; j++) {
+            double v = exp(number(k, x, at_line(down, i, j))) / sum, got = number(k, y, at_line(down, i, j));
+            v = logarithm ? log(v) : v;
+            if (fabs(got - v) > (item == 2 ? 8e-3 : 1e-6) * (1 + fabs(v))) return wrong(k, "wrong softmax");
+        }
+    }
+    return 0;
+}
+
+static int reduce(const lk_kernel *k, int count, int down, int fold)
+{
+    static double x[LINE * LINE], into[LINE], most[LINE];
+    int lines = down ? count : LINES, length = down ? LINES : count;
+    lk_reduce g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .down = down, .fold = fold,
+                   .into = into, .most = most};
+    fill_numbers(k, x, LINE * LINE);
+    for (int i = 0; i < LINE; i++) into[i] = 1, most[i] = i % 3;
+    ((lk_reduce_fn)k->fn)(&g);
+    for (int i = 0; i < lines; i++) {
+        double want = 1, size = 1;
+        for (int j = 0; j < length; j++) {
+            double v = number(k, x, at_line(down, i, j));
+            v = fold == LK_FOLD_ABSOLUTE ? fabs(v) : fold == LK_FOLD_SQUARES ? v * v : fold == LK_FOLD_POWERS ? exp(v - i % 3) : v;
+            want = fold == LK_FOLD_PRODUCT ? want * v : fold == LK_FOLD_MOST ? fmax(want, v) : fold == LK_FOLD_LEAST ? fmin(want, v) : want + v;
+            size += fabs(v);
+        }
+        if (fabs(into[i] - want) > (fold == LK_FOLD_POWERS ? 1e-6 : 1e-12) * fmax(size, fabs(want))) return wrong(k, "wrong fold");
+    }
+    return 0;
 }
 
 /* An element of rows that may be of bytes. */
@@ -1116,6 +1205,18 @@ static int check_lrn(const lk_kernel *k)
     return bad;
 }
 
+static int check_lines(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count < LINE; count++)
+        for (int how = 0; how < 14; how++)
+            if (k->family == LK_MOMENTS) bad += how < 2 && moments(k, count, how);
+            else if (k->family == LK_SCALE) bad += how < 6 && scaling(k, count, how & 1, how / 2);
+            else if (k->family == LK_SOFTMAX) bad += how < 4 && softmax(k, count, how & 1, how / 2);
+            else bad += reduce(k, count, how & 1, how / 2);
+    return bad;
+}
+
 static int check_add(const lk_kernel *k)
 {
     int bad = 0;
@@ -1269,6 +1370,7 @@ static int check(const lk_kernel *k)
     case LK_POOLING_BACK: return check_pooling_back(k);
     case LK_LRN: return check_lrn(k);
     case LK_ADD: return check_add(k);
+    case LK_MOMENTS: case LK_SCALE: case LK_SOFTMAX: case LK_REDUCE: return check_lines(k);
     case LK_OUTER: return check_outer(k);
     case LK_TAP_SUMS: return check_tap_sums(k);
     case LK_DEPTHWISE_DOT: return check_depthwise_dot(k);

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ir import Graph, Node
 from ..operators import OPERATORS, Follows, Known
+from ..operators.base import by_kernel
 from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
 from ..passes.fold import folded
@@ -187,7 +188,9 @@ def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
         return {PLAIN}
     kinds = {PLAIN}
     for kind, layout in enumerate(layouts):
-        if of.spread:
+        if of.follow is by_kernel:
+            suits = kernel_of(node, known, kind) is not None
+        elif of.spread:
             suits = all(fits(x.shape, layout, y.shape) or x.value is not None for x in inputs)
             suits = suits and any(x.shape == y.shape and x.value is None for x in inputs)
         else:

@@ -122,6 +122,11 @@ class Operator(NamedTuple):
     open: bool = False
 
 
+def by_kernel(attributes: Attributes, layout: Layout, shapes: Sequence[tuple[int, ...]]) -> Attributes:
+    """The `follow` of operators that run in other layouts than the model's only where a kernel does."""
+    return attributes
+
+
 OPERATORS: dict[str, Operator] = {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Follows, normal, operator, places, required, same_shape
+from .base import Follows, by_kernel, normal, operator, places, required, same_shape
 
 
 def _per_channel(values, rank):
@@ -24,7 +24,7 @@ def affine_of(scale, bias, mean, variance, epsilon):
     return scale, bias - mean * scale
 
 
-@operator("InstanceNormalization", shape=same_shape)
+@operator("InstanceNormalization", kind=Follows.FIXED, shape=same_shape, follow=by_kernel)
 def _instance_normalization(inputs, attributes):
     x, scale, bias = inputs
     axes = tuple(range(2, x.ndim))
@@ -39,7 +39,7 @@ def _normalised(x, axes, epsilon):
     return apart / np.sqrt(np.square(apart).mean(axes, keepdims=True) + x.dtype.type(epsilon))
 
 
-@operator("GroupNormalization", shape=same_shape)
+@operator("GroupNormalization", kind=Follows.FIXED, shape=same_shape, follow=by_kernel)
 def _group_normalization(inputs, attributes):
     x, scale, bias = inputs
     if attributes.get("per_group"):
@@ -49,19 +49,34 @@ def _group_normalization(inputs, attributes):
     return [y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)]
 
 
+def normalised_axes(attributes, rank, op):
+    """Those of a LayerNormalization: from `axis` on, or with `channels`, which is not of ONNX, axis 1 alone."""
+    if attributes.get("channels"):
+        return (normal(1, rank, op),)
+    return tuple(range(normal(attributes.get("axis", -1), rank, op), rank))
+
+
+def _along(axes, rank, parameter):
+    """A parameter as it is broadcast: that of channels lies along axis 1."""
+    if parameter is None or axes[-1] == rank - 1:
+        return parameter
+    return parameter.reshape(-1, *[1] * (rank - 2))
+
+
 def _with_statistics(node, inputs):
     """LayerNormalization also returns mean and inverse deviation, of size 1 along the normalised axes."""
     x = required(inputs[0])
-    axis = normal(node.attributes.get("axis", -1), len(x.shape), node.op)
-    statistics = (*x.shape[:axis], *(1 for _ in x.shape[axis:]))
+    axes = normalised_axes(node.attributes, len(x.shape), node.op)
+    statistics = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     return [(x.dtype, x.shape), (np.float32, statistics), (np.float32, statistics)]
 
 
-@operator("LayerNormalization", shape=_with_statistics)
+@operator("LayerNormalization", kind=Follows.FIXED, shape=_with_statistics, follow=by_kernel)
 def _layer_normalization(inputs, attributes):
     x, scale, bias = (*inputs, None)[:3]
-    axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "LayerNormalization"), x.ndim))
+    axes = normalised_axes(attributes, x.ndim, "LayerNormalization")
     epsilon, wide = attributes.get("epsilon", 1e-5), _wide(x)
+    scale, bias = (_along(axes, x.ndim, parameter) for parameter in (scale, bias))
     y = _normalised(wide, axes, epsilon).astype(x.dtype) * scale
     inverse = 1 / np.sqrt(wide.var(axes, keepdims=True) + wide.dtype.type(epsilon))
     mean = wide.mean(axes, keepdims=True)
@@ -73,11 +88,11 @@ def _wide(x):
     return np.asarray(x, np.promote_types(x.dtype, np.float32))
 
 
-@operator("RMSNormalization", shape=same_shape)
+@operator("RMSNormalization", kind=Follows.FIXED, shape=same_shape, follow=by_kernel)
 def _rms_normalization(inputs, attributes):
     x, scale = inputs
-    axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "RMSNormalization"), x.ndim))
-    wide = _wide(x)
+    axes, wide = normalised_axes(attributes, x.ndim, "RMSNormalization"), _wide(x)
+    scale = _along(axes, x.ndim, scale)
     squares = np.square(wide).mean(axes, keepdims=True)
     return [(wide / np.sqrt(squares + wide.dtype.type(attributes.get("epsilon", 1e-5)))).astype(x.dtype) * scale]
 

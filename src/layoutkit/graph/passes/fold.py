@@ -15,6 +15,7 @@ from ..operators import Known
 from ..operators.axes import REDUCTIONS
 from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
 from ..operators.normalise import affine_of
+from . import axes_last, normalisations
 from .patterns import activations
 from .quantised import kept_as_integers
 
@@ -333,7 +334,7 @@ def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
         return limits_of(activation) is not None and is_sum(node, known)
     if node.op == "Affine":
         return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
-    if is_convolution(node, known):
+    if is_convolution(node, known) or normalisations.takes_activation(node, activation, known):
         return True
     return node.op in ("Gemm", "MatMul") and is_matmul(node, known)
 
@@ -356,6 +357,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 PASSES = (
     kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, activations,
-    pads_into_windows, as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions,
-    activations_into_makers, affines_as_convolutions,
+    pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
+    normalisations.parameters_into_normalisations, as_affine, affine_into_makers, affine_into_makers,
+    sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip

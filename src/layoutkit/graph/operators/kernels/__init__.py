@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import convolution, moves, pooling, products, response, sums
+from . import convolution, moves, normalise, pooling, products, response, sums
 from .base import F32, Kernel
 from .convolution import is_convolution
 from .products import is_matmul, is_product
@@ -22,7 +22,7 @@ __all__ = [
     "limits_of", "summands",
 ]  # fmt: skip
 
-FAMILIES = convolution, products, pooling, sums, moves, response
+FAMILIES = convolution, products, pooling, sums, moves, response, normalise
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 
@@ -35,4 +35,8 @@ def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kern
 def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether there is a kernel, in some layout, that stores the result in the type of the input, narrow or not."""
     kernel = KERNELS.get(node.op)
-    return kernel is not None and kernel.any_reals and any(kernel.suits(node, known, kind) for kind in (LAST, BLOCKED))
+    return (
+        kernel is not None
+        and kernel.any_reals
+        and any(kernel.suits(node, known, kind) for kind in (PLAIN, LAST, BLOCKED))
+    )

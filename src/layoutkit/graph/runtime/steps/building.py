@@ -84,7 +84,7 @@ def reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept)
     """Reads a tensor: as its buffer holds it, or contiguous if an operator has left it."""
     if program.has_buffer(place):
         return lambda slots: slots[place]
-    program.stand_in(place, np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape))
+    program.stand_in(place, np.empty(shape, array_type(kept.dtype)))
     return lambda slots: np.ascontiguousarray(slots[place])
 
 

@@ -1,0 +1,42 @@
+from libc.stdint cimport int64_t
+
+cdef extern from "normalise/moments.h" nogil:
+    ctypedef struct lk_moments:
+        const char *x
+        int64_t x_row, rows, count
+        int down, about_zero
+        double *mean
+        double *squares
+    ctypedef void (*lk_moments_fn)(const lk_moments *) noexcept nogil
+
+cdef extern from "normalise/scale.h" nogil:
+    ctypedef struct lk_scaling:
+        const char *x
+        char *y
+        int64_t x_row, y_row, rows, count
+        const float *mean
+        const float *factor
+        const float *shift
+        const float *scale
+        const float *bias
+        int by_column
+    ctypedef void (*lk_scaling_fn)(const lk_scaling *) noexcept nogil
+
+cdef extern from "normalise/softmax.h" nogil:
+    ctypedef struct lk_softmax:
+        const char *x
+        char *y
+        int64_t x_row, y_row, rows, count
+        int down, logarithm
+    ctypedef void (*lk_softmax_fn)(const lk_softmax *) noexcept nogil
+
+cdef extern from "normalise/reduce.h" nogil:
+    enum:
+        LK_FOLD_SUM, LK_FOLD_ABSOLUTE, LK_FOLD_SQUARES, LK_FOLD_PRODUCT, LK_FOLD_MOST, LK_FOLD_LEAST, LK_FOLD_POWERS
+    ctypedef struct lk_reduce:
+        const char *x
+        int64_t x_row, rows, count
+        int down, fold
+        double *into
+        const double *most
+    ctypedef void (*lk_reduce_fn)(const lk_reduce *) noexcept nogil

@@ -1,0 +1,80 @@
+/* scale_<type>: elements less a mean, times a factor, and so on; scale_<narrow>_f32 leaves them in f32 for an epilogue. See
+ * lk_scaling in scale.h.
+ *
+ *   y[i][j] = ((x[i][j] - mean) * factor + shift) * scale + bias
+ *
+ * Edges: the last vector of a row may be partial.
+ */
+#include "scale.h"
+#include "common/numbers.h"
+
+typedef struct {
+    vf mean, factor, shift, scale, bias;
+} numbers;
+
+LK_INLINE void some(const lk_scaling *g, const numbers *of_row, const char *x, char *y, int64_t j, int n,
+                    const int by_column, const int scales, const int to)
+{
+    const int64_t width = to == LK_OWN ? LK_ITEM : ITEM;
+    const vf v = load_numbers(x + j * ITEM, n, ELEMENT);
+    vf r;
+    if (by_column)
+        r = fused(v - load_reals((const char *)(g->mean + j), n), load_reals((const char *)(g->factor + j), n),
+                  load_reals((const char *)(g->shift + j), n));
+    else
+        r = fused(v - of_row->mean, of_row->factor, of_row->shift);
+    if (by_column && scales)
+        r = fused(r, of_row->scale, of_row->bias);
+    else if (scales == 2)
+        r = fused(r, load_reals((const char *)(g->scale + j), n), load_reals((const char *)(g->bias + j), n));
+    else if (scales)
+        r = r * load_reals((const char *)(g->scale + j), n);
+    store_numbers(y + j * width, r, n, to);
+}
+
+LK_INLINE void rows(const lk_scaling *given, const int by_column, const int scales, const int to)
+{
+    const lk_scaling g = *given;
+    const char *x = g.x;
+    char *y = g.y;
+    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, y += g.y_row) {
+        numbers of_row = {};
+        if (!by_column)
+            of_row = (numbers){.mean = g.mean[i] - (vf){}, .factor = g.factor[i] - (vf){}, .shift = g.shift[i] - (vf){}};
+        else if (scales)
+            of_row = (numbers){.scale = g.scale[i] - (vf){}, .bias = (g.bias ? g.bias[i] : 0) - (vf){}};
+        int64_t j = 0;
+        for (; j <= g.count - LK_LANES; j += LK_LANES)
+            some(&g, &of_row, x, y, j, LK_LANES, by_column, scales, to);
+        if (j < g.count)
+            some(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, to);
+    }
+}
+
+LK_INLINE void scaled(const lk_scaling *g, const int to)
+{
+    if (g->by_column && g->scale)
+        rows(g, 1, 1, to);
+    else if (g->by_column)
+        rows(g, 1, 0, to);
+    else if (!g->scale)
+        rows(g, 0, 0, to);
+    else if (!g->bias)
+        rows(g, 0, 1, to);
+    else
+        rows(g, 0, 2, to);
+}
+
+void LK_NAME(LK_TYPED(scale))(const lk_scaling *g) { scaled(g, ELEMENT); }
+#ifdef LK_NARROW
+#define TO_REALS LK_PASTE(LK_PASTE(scale_, LK_NARROW), _f32)
+void LK_NAME(TO_REALS)(const lk_scaling *g) { scaled(g, LK_OWN); }
+#endif
+
+const lk_kernel LK_ROWS(scale)[] = {
+    LK_ROW(LK_SCALE, LK_TYPED(scale), LK_STR(LK_KIND), LK_LANES, 0, 0),
+#ifdef LK_NARROW
+    LK_ROW(LK_SCALE, TO_REALS, LK_STR(LK_NARROW) "_f32", LK_LANES, 0, 0),
+#endif
+    LK_LAST_ROW,
+};

@@ -1,0 +1,21 @@
+#ifndef LAYOUTKIT_SCALE_H
+#define LAYOUTKIT_SCALE_H
+
+#include "kernels.h"
+
+/* The second half of a normalisation, of `rows` rows of `count` elements, x_row and y_row bytes apart:
+ *
+ *   y[i][j] = ((x[i][j] - mean) * factor + shift) * scale + bias
+ *
+ * mean, factor and shift are those of row i, scale and bias of column j; or (`by_column`) the other way round. `scale`
+ * NULL: there are neither; `bias` NULL: 0. x and y may be the same memory. */
+typedef struct {
+    const char *x;
+    char *y;
+    int64_t x_row, y_row, rows, count;
+    const float *mean, *factor, *shift, *scale, *bias;
+    int by_column;
+} lk_scaling;
+typedef void (*lk_scaling_fn)(const lk_scaling *);
+
+#endif

@@ -1,0 +1,8 @@
+import numpy as np
+
+from .operation import Operation
+
+class Softmax(Operation):
+    def __init__(
+        self, types: str, x: np.ndarray, y: np.ndarray, axis: int, logarithm: bool, threads: int
+    ) -> None: ...  # fmt: skip

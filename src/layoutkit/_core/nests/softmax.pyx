@@ -1,0 +1,101 @@
+"""Softmax and its logarithm along any axis: threads around the micro-kernels of softmax.c."""
+
+from libc.stdint cimport int64_t
+from numpy cimport import_array, ndarray
+
+from ..kernels cimport LK_SOFTMAX
+from ..kernels.normalise cimport lk_softmax, lk_softmax_fn
+from ..runtime.registry cimport best_row
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from .executor cimport ceil_div, share
+from .normalise cimport SEGMENT, Loops, dims_of, loops_of, merged, place
+from .operation cimport Operation
+
+from .normalise import WIDTHS
+
+import_array()
+
+cdef enum:
+    LEAST_COLUMNS = 64  # of a task
+
+
+cdef struct Run:
+    void *nest
+    const char *x
+    char *y
+
+
+cdef void softmax_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    (<Softmax>(<const Run *>argument).nest).some(<const Run *>argument, part, parts, portions)
+
+
+cdef class Softmax(Operation):
+    """``y = softmax(x)`` along an axis.
+
+    Parameters
+    ----------
+    types : {"f32", "bf16", "f16"}
+        Of the elements of both arrays.
+    x, y : ndarray
+        Of one shape and any strides.
+    axis : int
+        From the front.
+    logarithm : bool
+    threads : int
+    """
+
+    cdef lk_softmax_fn fn
+    cdef lk_softmax part    # a task, but for its place
+    cdef Loops loops
+    cdef int64_t step, steps, count, x_step, y_step  # rows or columns of a task, tasks of an iteration, of them all
+    cdef int threads
+
+    def __init__(self, str types, ndarray x not None, ndarray y not None, int axis, bint logarithm, int threads):
+        if (<object>x).shape != (<object>y).shape or not x.itemsize == y.itemsize == WIDTHS[types]:
+            raise ValueError(f"softmax: {x.dtype} of shape {(<object>x).shape} to {y.dtype} of shape "
+                             f"{(<object>y).shape}, expected {types} of one shape")
+        self.bind((x, y))
+        self.fn = <lk_softmax_fn>best_row(LK_SOFTMAX, types).fn
+        dims, contiguous = dims_of(x, y), (x.itemsize, y.itemsize)
+        length, *along = dims[axis]
+        outer, inner = merged(dims[:axis]), merged(dims[axis + 1:])
+        self.part.logarithm, self.part.down = logarithm, True
+        if not inner and (tuple(along) == contiguous or length == 1):
+            last = outer.pop() if outer else (1, 0, 0)
+            self.part.down, self.part.count = False, length
+            self.count, self.x_step, self.y_step = last
+            self.part.x_row, self.part.y_row = last[1:]
+            self.step = max(1, SEGMENT // max(1, length))
+        else:
+            last = inner.pop() if inner and inner[-1][1:] == contiguous else (1, *contiguous)
+            outer += inner
+            self.part.rows, (self.part.x_row, self.part.y_row) = length, along
+            self.count, self.x_step, self.y_step = last
+            self.step = max(LEAST_COLUMNS, SEGMENT // max(1, length) // LEAST_COLUMNS * LEAST_COLUMNS)
+        self.loops = loops_of(outer)
+        self.steps = ceil_div(self.count, self.step) if x.size else 0
+        self.threads = threads_for(threads, 4.0 * x.size * x.itemsize)
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        cdef Run r
+        cdef int64_t tasks = self.loops.total * self.steps
+        r.nest, r.x, r.y = <void *>self, at[0], at[1]
+        if tasks:
+            share_out(<int>min(self.threads, tasks), softmax_share, &r)
+
+    cdef void some(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+        """A share of the tasks: for each iteration of the loops, some rows or columns."""
+        cdef lk_softmax g = self.part
+        cdef int64_t tasks = self.loops.total * self.steps, task, last, x_at, y_at, first, count
+        while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):
+            while task < last:
+                place(&self.loops, task // self.steps, &x_at, &y_at)
+                first = task % self.steps * self.step
+                count = min(self.step, self.count - first)
+                if g.down:
+                    g.count = count
+                else:
+                    g.rows = count
+                g.x, g.y = r.x + x_at + first * self.x_step, r.y + y_at + first * self.y_step
+                self.fn(&g)
+                task += 1

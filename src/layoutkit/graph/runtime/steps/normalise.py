@@ -1,0 +1,91 @@
+"""Normalisations, softmax, and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...._core.nests.normalise import Normalisation, ShortRows, suits_rows
+from ...._core.nests.normalise_channels import Columns, Pixels, Planes
+from ...._core.nests.reduce import Reduction
+from ...._core.nests.softmax import Softmax
+from ....convolutions.epilogue import parse
+from ...ir import Node
+from ...layout.costs import FLOAT
+from ...operators.axes import REDUCTIONS
+from ...operators.base import places
+from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, parameter
+from ...operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
+from .building import SHORT, Build, Building, made_in
+
+SHORT_ROW = 16384  # elements of a row of which several are normalised at a time, at most
+
+
+def _normalisation(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known, kind, a = program.known, kinds[0], node.attributes
+    shape, real = known[node.inputs[0]].shape, made_in(known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    common: dict[str, Any] = {
+        "types": SHORT[real.dtype], "scale": parameter(node, 1, known), "bias": parameter(node, 2, known),
+        "epsilon": float(a.get("epsilon", 1e-5)), "threads": program.costs.threads,
+        "epilogue": parse(a.get("activation"), 1, np.dtype(np.float32), node.op).epilogue,
+    }  # fmt: skip
+
+    def make(x: np.ndarray, y: np.ndarray) -> Normalisation:
+        given = {**common, "x": x, "y": y}
+        if node.op in OF_CHANNELS:
+            groups = shape[1] if node.op == "InstanceNormalization" else a["num_groups"]
+            if kind != PLAIN:
+                return Pixels(**given, channels=shape[1], groups=groups, blocked=kind == BLOCKED)
+            if groups == shape[1] and suits_rows(x, y, 2) and x[0, 0].size <= SHORT_ROW:
+                return ShortRows(**given, axis=2, channels=groups)
+            return Planes(**given, groups=groups)
+        given["about_zero"] = node.op == "RMSNormalization"
+        if a.get("channels") and kind == PLAIN:
+            return Columns(**given)
+        axis = x.ndim - 1 if kind == LAST else a.get("axis", -1) % x.ndim
+        if suits_rows(x, y, axis) and np.prod(x.shape[axis:]) <= SHORT_ROW:
+            return ShortRows(**given, axis=axis, channels=0)
+        return Planes(**given, axis=axis)
+
+    program.operation(node, make, (at,), (to,))
+
+
+def _physical(axis: int, rank: int, kind: int) -> int:
+    """Where an axis is in a layout."""
+    place = axis % rank if kind == PLAIN else places(layouts_of(rank)[kind])[axis % rank]
+    assert place is not None
+    return place
+
+
+def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    kind, real = kinds[0], made_in(program.known[node.outputs[0]])
+    axis = _physical(node.attributes.get("axis", -1), len(program.known[node.inputs[0]].shape), kind)
+    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    logarithm, threads = node.op == "LogSoftmax", program.costs.threads
+
+    def make(x: np.ndarray, y: np.ndarray) -> Softmax:
+        return Softmax(SHORT[real.dtype], x, y, axis, logarithm, threads)
+
+    program.operation(node, make, (at,), (to,))
+
+
+def _reduction(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    kind, rank = kinds[0], len(program.known[node.inputs[0]].shape)
+    axes = node.attributes.get("axes") or range(rank)
+    renamed = [_physical(axis, rank, kind) for axis in axes]
+    at, to = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
+    threads = program.costs.threads
+
+    def make(x: np.ndarray, y: np.ndarray) -> Reduction:
+        return Reduction(node.op, x, y, renamed, threads)
+
+    program.operation(node, make, (at,), (to,))
+
+
+BUILDS: dict[str, Build] = {
+    **dict.fromkeys(NORMALISATIONS, _normalisation),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _softmax),
+    **dict.fromkeys(REDUCTIONS, _reduction),
+}
