@@ -9,6 +9,7 @@ from libc.stdlib cimport calloc, free
 from numpy cimport NPY_INT64, PyArray_DATA, PyArray_NBYTES, PyArray_TYPE, import_array, ndarray
 
 from ..runtime.signals cimport go_on, interrupted, watch_signals
+from ..runtime.team cimport begin_work, end_work
 from .executor cimport aligned
 from .operation cimport MAX_ARRAYS, Operation
 
@@ -76,6 +77,8 @@ cdef class StepList:
             self.workspace = max(self.workspace, operation.workspace)
             step.operation, step.count, step.places = <void *>operation, len(places), self.places + at
             for j in range(step.count):
+                if places[j] < 0:
+                    raise ValueError(f"program: step {i} is on array {places[j]}")
                 self.places[at + j] = places[j]
                 most = max(most, <int>places[j])
             at += step.count
@@ -100,16 +103,19 @@ cdef class StepList:
         cdef char *workspace = context.workspace
         cdef int step
         if context.places <= self.most or PyArray_NBYTES(context.scratch) < self.workspace + 64:
-            raise ValueError(f"program: a context of {context.places} arrays for one more than {self.most}")
+            raise ValueError(f"program: a context of {context.places} arrays and {(<object>context.scratch).nbytes} bytes of scratch; "
+                             f"expected {self.most + 1} and {self.workspace + 64}")
         if not 0 <= first <= self.count:
             raise IndexError(f"program: step {first} of {self.count}")
         if times is not None:
-            if PyArray_TYPE(times) != NPY_INT64 or PyArray_NBYTES(times) < self.count * 16 or not times.flags.c_contiguous:
+            if PyArray_TYPE(times) != NPY_INT64 or PyArray_NBYTES(times) < self.count * 16 or not (<object>times).flags.c_contiguous:
                 raise ValueError(f"program: times of {self.count} steps, got {(<object>times).shape} {times.dtype}")
             taken = <int64_t *>PyArray_DATA(times)
         watch_signals()
         with nogil:
+            begin_work()
             step = self.walk(at, workspace, first, taken)
+            end_work()
         go_on()
         return step
 

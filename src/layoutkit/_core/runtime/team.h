@@ -62,11 +62,13 @@ typedef struct {
 } lk_worker;
 
 static lk_worker lk_workers[LK_MAX_WORKERS];
-static _Atomic int lk_worker_count, lk_leaders, lk_busy; /* busy: workers that were offered a region, or are in one */
+/* leaders: threads that compute, but for workers; busy: workers that were offered a region, or are in one */
+static _Atomic int lk_worker_count, lk_leaders, lk_busy;
 static pthread_mutex_t lk_starting = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int lk_team_refused;        /* the size of the smallest team that the system refused; 0: none */
 static _Atomic int lk_quota = 1 << 30;     /* processors that the process may use at a time */
 static _Atomic int lk_assumed;             /* processors that tests pretend there are; 0: none */
+static _Thread_local int lk_working;       /* how many calls of this thread have said that it computes */
 static _Thread_local int lk_team_size = 1; /* threads that the last region of several could have here */
 
 static inline void lk_pause(void) {
@@ -237,6 +239,17 @@ static void lk_await(lk_worker *w, const lk_region *r) {
     pthread_mutex_unlock(&w->lock);
 }
 
+/* The calling thread computes from now on, until it says that it does not: it has a processor, regions of others have one
+ * worker less. Regions say so, and what computes between regions, too. */
+static int lk_begin_work(void) {
+    return lk_working++ ? atomic_load(&lk_leaders) : atomic_fetch_add(&lk_leaders, 1) + 1;
+}
+
+static void lk_end_work(void) {
+    if (--lk_working == 0)
+        atomic_fetch_sub(&lk_leaders, 1);
+}
+
 /* Runs all shares of a region, with the help of at most `wanted` - 1 workers. */
 static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
     lk_portions alone = {0, 1};
@@ -250,7 +263,7 @@ static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
     lk_team_size = wanted;
     if (atomic_load_explicit(&lk_worker_count, memory_order_relaxed) < wanted - 1)
         lk_start_workers(wanted);
-    int spare = usable - (atomic_fetch_add(&lk_leaders, 1) + 1) - atomic_load(&lk_busy), n = 0;
+    int spare = usable - lk_begin_work() - atomic_load(&lk_busy), n = 0;
     lk_worker *workers[wanted];
     lk_portions portions[wanted];
     lk_region region = {fn, argument, 1, portions};
@@ -276,7 +289,7 @@ static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
     lk_take_part(&region, 0, 0);
     for (int i = 0; i < n; i++)
         lk_await(workers[i], &region);
-    atomic_fetch_sub(&lk_leaders, 1);
+    lk_end_work();
 }
 
 #endif

@@ -11,6 +11,8 @@ cdef enum:
 
 
 cdef void share_out(int threads, lk_share_fn fn, void *argument) noexcept nogil
+cdef void begin_work() noexcept nogil
+cdef void end_work() noexcept nogil
 
 
 cdef inline int threads_for(int most, double bytes) noexcept nogil:

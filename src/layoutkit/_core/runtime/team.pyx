@@ -14,6 +14,8 @@ from .quota import quota
 
 cdef extern from "team.h" nogil:
     void lk_share_out(int wanted, lk_share_fn fn, void *argument)
+    int lk_begin_work()
+    void lk_end_work()
     void lk_start_workers(int wanted)
     int lk_usable()
     int64_t lk_about_now()
@@ -31,6 +33,15 @@ cdef void share_out(int threads, lk_share_fn fn, void *argument) noexcept nogil:
     if threads > 1 and (forks() or openmp.omp_in_parallel()):
         threads = 1
     lk_share_out(threads, fn, argument)
+
+
+cdef void begin_work() noexcept nogil:
+    """Count this thread among those that compute, also between its regions, until `end_work`."""
+    lk_begin_work()
+
+
+cdef void end_work() noexcept nogil:
+    lk_end_work()
 
 
 def granted(int wanted):
