@@ -70,8 +70,8 @@ def run(algorithm: str, variant: str, x: np.ndarray, w: np.ndarray, dtype: str) 
         x.shape[0], x.shape[1], w.shape[0], x.shape[2:], (3, 3), ONES, PADDING, ONES, 1, NHWC, NHWC, "fast",
         types=TYPES[DTYPES[dtype][0]],
     )  # fmt: skip
-    found = ConvTask(p, 1, algorithm).candidates()
-    route = next(c for c in found if variant in c.name and not c.name.endswith(" as f32")).build()
+    candidates = ConvTask(p, 1, algorithm).candidates()
+    route = next(c for c in candidates if variant in c.name and not c.name.endswith(" as f32")).build()
     y = np.empty(p.dst.physical_shape(p.dst_shape), p.types.dst)
     route.run(lk.reorder(x, "NCHW", "NHWC"), *route.pack(w, None), y)
     return widened(y).transpose(0, 3, 1, 2)

@@ -54,17 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             models = [Model(graph, layouts=layouts, **options) for layouts in (None, *NAMES)]
             times: list[list[float]] = [[] for _ in models]
             for turn in range(args.rounds + 2):
-                for model, found in zip(models, times):
+                for model, seconds in zip(models, times):
                     start = time.perf_counter()
                     model.run(inputs)
                     if turn > 1:  # the first plans
-                        found.append(time.perf_counter() - start)
+                        seconds.append(time.perf_counter() - start)
             milliseconds, expected = 1e3 * median(times[0]), predicted(models[0])
             ratios = [median(b / a for a, b in zip(times[0], other)) for other in times[1:]]
             shares.append(expected / milliseconds)
             worst.append(min(ratios))
-            told = "".join(f"{ratio:16.2f}" for ratio in ratios)
-            print(f"{case['title']:<14}{milliseconds:10.2f}    {expected:10.2f}      {told}", flush=True)
+            columns = "".join(f"{ratio:16.2f}" for ratio in ratios)
+            print(f"{case['title']:<14}{milliseconds:10.2f}    {expected:10.2f}      {columns}", flush=True)
     print(f"predicted: {geomean(shares):.2f} of what it takes, {min(shares):.2f} to {max(shares):.2f}; "
           f"the best single layout takes {geomean(worst):.2f} times as long, at least {min(worst):.2f}")  # fmt: skip
     return 0

@@ -30,7 +30,7 @@ APART = 0.1  # problems whose times differ by more are shown
 def drawn(args: argparse.Namespace) -> list[tuple]:
     """The problems, each with its kind in front."""
     rng = random.Random(args.seed)
-    found: list[tuple] = [("call", name) for name in CALLS]
+    problems: list[tuple] = [("call", name) for name in CALLS]
     for kind, count in (("convolution", args.convolutions), ("groups", args.groups)):
         for _ in range(count):
             groups, (ic, oc), which = 1, (int(2 ** rng.uniform(2, 9)) for _ in range(2)), rng.random()
@@ -43,12 +43,12 @@ def drawn(args: argparse.Namespace) -> list[tuple]:
             stride = rng.choice((1, 1, 1, 2, 3))
             while ic * oc // groups * (kernel * size) ** 2 > MOST and size > 7:
                 size = max(7, size * 2 // 3)
-            found.append((kind, ic, oc, size, kernel, stride, groups, rng.choice(LAYOUTS)))
+            problems.append((kind, ic, oc, size, kernel, stride, groups, rng.choice(LAYOUTS)))
     for _ in range(args.reorders):
         channels, n = rng.choice((3, 16, 20, 32, 64, 100, 128, 256)), rng.choice((1, 4, 16, 32))
         side = max(1, int((2 ** rng.uniform(12, 23.5) / channels / n) ** 0.5))
-        found.append(("reorder", (n, channels, side, side + rng.randint(0, 3)), *rng.sample(FORMATS, 2)))
-    return found
+        problems.append(("reorder", (n, channels, side, side + rng.randint(0, 3)), *rng.sample(FORMATS, 2)))
+    return problems
 
 
 def call_of(threads: int, kind: str, *problem) -> Callable[[], object] | None:
@@ -89,7 +89,7 @@ def call_of(threads: int, kind: str, *problem) -> Callable[[], object] | None:
 
 def timed(call: Callable[[], object], clock: Callable[[], float]) -> float:
     """Seconds of a call, the least of some timings."""
-    found: list[float] = []
+    times: list[float] = []
     repeat = 1
     for i in range(ROUNDS + 1):
         start = clock()
@@ -97,10 +97,10 @@ def timed(call: Callable[[], object], clock: Callable[[], float]) -> float:
             call()
         seconds = (clock() - start) / repeat
         if i:
-            found.append(seconds)
+            times.append(seconds)
         else:  # wakes everything up, and tells how many calls make a timing
             repeat += int(TURN / max(seconds, 1e-7))
-    return min(found)
+    return min(times)
 
 
 def work() -> None:
@@ -136,8 +136,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     here: list[list[float | None]] = []
     there: list[list[float | None]] = []
     for turn in range(args.turns):
-        for found, python in ((here, sys.executable), (there, args.python))[:: -1 if turn % 2 else 1]:
-            found.append(one_turn(python, args.threads, problems))
+        for timings, python in ((here, sys.executable), (there, args.python))[:: -1 if turn % 2 else 1]:
+            timings.append(one_turn(python, args.threads, problems))
     ratios: dict[str, list[float]] = {}
     for problem, a, b in zip(problems, zip(*here), zip(*there)):
         times = [min(t) for t in (tuple(filter(None, a)), tuple(filter(None, b))) if t]

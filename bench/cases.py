@@ -62,11 +62,11 @@ def reorders(args: argparse.Namespace) -> Iterator[dict]:
         return
     from unseen import drawn
 
-    rng, found = random.Random(args.seed), 0
-    while found < args.count:
+    rng, count = random.Random(args.seed), 0
+    while count < args.count:
         src, dst, shape, width = drawn(rng)
         if all(prod(layout.physical_shape(shape)) == prod(shape) for layout in (src, dst)):  # numpy does not pad
-            found += 1
+            count += 1
             yield _reorder(src, dst, shape, width)
 
 

@@ -73,13 +73,13 @@ def drawn(count: int, threads: list[int], level: str) -> list:
 
     from layoutkit.reorders.problem import ReorderProblem
 
-    rng, found = random.Random(SEED), []
-    while len(found) < count:
+    rng, problems = random.Random(SEED), []
+    while len(problems) < count:
         src, dst, shape, width = unseen.drawn(rng, level)
-        if len(found) % 3 or all(str(x) in unseen.NAMED.get(len(shape), ()) for x in (src, dst)):
-            many = len(found) % 4 == 3 and level == "memory"
-            found.append(ReorderProblem(src, dst, shape, width, threads[-1] if many else threads[0]))
-    return found
+        if len(problems) % 3 or all(str(x) in unseen.NAMED.get(len(shape), ()) for x in (src, dst)):
+            many = len(problems) % 4 == 3 and level == "memory"
+            problems.append(ReorderProblem(src, dst, shape, width, threads[-1] if many else threads[0]))
+    return problems
 
 
 def tune(threads: list[int], end: float, large: int, small: int) -> None:
@@ -163,8 +163,8 @@ def of_file(path: Path) -> tuple[dict, dict]:
     """All of a table's file, or of one that comes with the package."""
     from layoutkit.choosing import shipped, table
 
-    found = shipped.read(path) if path.suffix == ".txt" else table.read(path)
-    return dict(found), found.machine
+    costs = shipped.read(path) if path.suffix == ".txt" else table.read(path)
+    return dict(costs), costs.machine
 
 
 def ship(path: Path, add: bool) -> int:
@@ -184,9 +184,9 @@ def ship(path: Path, add: bool) -> int:
         costs = {key: of for key, of in there.items() if key not in large} | costs
     before = sum(map(len, costs.values()))
     kept = {}
-    for key, found in costs.items():
+    for key, of_problem in costs.items():
         names = candidates(key)
-        if some := {name: cost for name, cost in found.items() if name in names}:
+        if some := {name: cost for name, cost in of_problem.items() if name in names}:
             kept[key] = some
     to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / packaged.name
     to.parent.mkdir(exist_ok=True)

@@ -89,20 +89,20 @@ def _ways(case: dict, threads: int) -> tuple[dict[str, Callable[[], Any]], float
     from chunked_workers import chunked, eager, lazily, numbers, persisted
 
     x, w = numbers(case)
-    op, held = eager(case, w, threads), chunked(x, physical_chunks(case))
+    op, source = eager(case, w, threads), chunked(x, physical_chunks(case))
     start = time.perf_counter()
-    tasks = lazily(case, held, w)
+    tasks = lazily(case, source, w)
     build = time.perf_counter() - start
-    one = lazily(case, held, w, threads=threads)
+    one = lazily(case, source, w, threads=threads)
     ways = {"memory": lambda: op(x), "tasks": lambda: persisted(tasks, threads)}
     return ways | ({"one": lambda: persisted(one, 1)} if threads > 1 else {}), build
 
 
 def _timed(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    made = call()
+    result = call()
     seconds = time.perf_counter() - start
-    del made
+    del result
     return seconds
 
 
@@ -145,12 +145,12 @@ def memory(args: argparse.Namespace, rng: random.Random) -> Iterator[dict]:
             if case["way"] == "zarr":
                 subprocess.run([sys.executable, str(WORKER), "write", json.dumps(case), folder], check=True)
             command = [sys.executable, str(WORKER), "memory", json.dumps(case), folder, str(args.threads)]
-            told = {}
+            reports = {}
             for way, env in (("measured", {}), ("bare", BARE)):
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | env)
-                told[way] = json.loads(done.stdout)
-        ratios = {f"{way} / predicted": [r["measured"] / max(1, r["predicted"])] for way, r in told.items()}
-        yield {"title": title(case), "case": case, **told["measured"], "bare": told["bare"], "ratios": ratios}
+                reports[way] = json.loads(done.stdout)
+        ratios = {f"{way} / predicted": [r["measured"] / max(1, r["predicted"])] for way, r in reports.items()}
+        yield {"title": title(case), "case": case, **reports["measured"], "bare": reports["bare"], "ratios": ratios}
 
 
 COMMANDS = {"throughput": throughput, "others": others, "memory": memory}
@@ -158,20 +158,20 @@ COMMANDS = {"throughput": throughput, "others": others, "memory": memory}
 
 def line(row: dict) -> str:
     """A row for people."""
-    told = "  ".join(f"{way} {median(found):5.2f}" for way, found in row["ratios"].items())
+    text = "  ".join(f"{way} {median(values):5.2f}" for way, values in row["ratios"].items())
     if "measured" in row:
-        return f"{row['title']:<86} {row['measured'] / 1e6:7.0f} of {row['predicted'] / 1e6:7.0f} MB  {told}"
+        return f"{row['title']:<86} {row['measured'] / 1e6:7.0f} of {row['predicted'] / 1e6:7.0f} MB  {text}"
     first = next(iter(row["seconds"]))
-    return f"{row['title']:<86} {first} {1e3 * median(row['seconds'][first]):8.0f} ms  {told}"
+    return f"{row['title']:<86} {first} {1e3 * median(row['seconds'][first]):8.0f} ms  {text}"
 
 
 def summary(rows: Sequence[dict]) -> Iterator[str]:
     """Quartiles of the cases' medians."""
     for way in dict.fromkeys(way for row in rows for way in row["ratios"]):
-        found = sorted(median(row["ratios"][way]) for row in rows if way in row["ratios"])
-        low, middle, high = quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
-        told = f"least {found[0]:.2f}, quartiles {low:.2f} {middle:.2f} {high:.2f}, most {found[-1]:.2f}"
-        yield f"{way}: {told}, of {len(found)} cases"
+        medians = sorted(median(row["ratios"][way]) for row in rows if way in row["ratios"])
+        low, middle, high = quantiles(medians, n=4, method="inclusive") if len(medians) > 1 else medians * 3
+        text = f"least {medians[0]:.2f}, quartiles {low:.2f} {middle:.2f} {high:.2f}, most {medians[-1]:.2f}"
+        yield f"{way}: {text}, of {len(medians)} cases"
 
 
 def positive(kind: type) -> Callable[[str], Any]:

@@ -83,37 +83,37 @@ def draw_lazy(rng: random.Random, megabytes: float, gflop: float) -> dict:
 
 
 def _channels(rng: random.Random, blocked: bool) -> int:
-    found = round(2 ** rng.uniform(0, 6))
-    return -(-found // BLOCK) * BLOCK if blocked else found
+    channels = round(2 ** rng.uniform(0, 6))
+    return -(-channels // BLOCK) * BLOCK if blocked else channels
 
 
 def sides(rng: random.Random, rank: int, elements: float) -> list[int]:
     """Spatial sizes with about so many elements; sides differ by a factor of 2 or so."""
     mean = elements ** (1 / rank)
-    found = [mean * 2 ** rng.uniform(-0.5, 0.5) for _ in range(rank - 1)]
-    return [max(1, round(n)) for n in [*found, elements / math.prod(found)]]
+    sizes = [mean * 2 ** rng.uniform(-0.5, 0.5) for _ in range(rank - 1)]
+    return [max(1, round(n)) for n in [*sizes, elements / math.prod(sizes)]]
 
 
 def pieces(rng: random.Random, shape: Sequence[int], chunk_mb: float) -> list[int]:
     """Into how many chunks each dimension is cut: random ones but the channels are halved until chunks are so small."""
-    found = [1] * len(shape)
-    while math.prod(-(-n // k) for n, k in zip(shape, found)) * 4e-6 > 1.4 * chunk_mb:
-        free = [dim for dim, (n, k) in enumerate(zip(shape, found)) if dim != 1 and n >= (2 if dim == 0 else 16) * k]
+    counts = [1] * len(shape)
+    while math.prod(-(-n // k) for n, k in zip(shape, counts)) * 4e-6 > 1.4 * chunk_mb:
+        free = [dim for dim, (n, k) in enumerate(zip(shape, counts)) if dim != 1 and n >= (2 if dim == 0 else 16) * k]
         if not free:
             break
-        found[rng.choice(free)] *= 2
-    return found
+        counts[rng.choice(free)] *= 2
+    return counts
 
 
 def physical_chunks(case: dict) -> tuple[tuple[int, ...], ...]:
     """Chunks of the physical array of the input."""
     layout, shape = Layout(case["layout"]), case["shape"]
-    found: list[tuple[int, ...]] = [(n,) for n in layout.physical_shape(shape)]
+    chunks: list[tuple[int, ...]] = [(n,) for n in layout.physical_shape(shape)]
     for dim, count in enumerate(case["pieces"]):
         if count > 1:
             size = shape[dim]
-            found[layout.digits(dim)[0]] = tuple(size * (k + 1) // count - size * k // count for k in range(count))
-    return tuple(found)
+            chunks[layout.digits(dim)[0]] = tuple(size * (k + 1) // count - size * k // count for k in range(count))
+    return tuple(chunks)
 
 
 def title(case: dict) -> str:

@@ -98,13 +98,13 @@ class Scipy:
         if case["shape"][1] * case["out"] != 1:
             return {}
         x, w = numbers(case)
-        held = chunked(x[0, 0], physical_chunks(case)[2:])
+        source = chunked(x[0, 0], physical_chunks(case)[2:])
         kernel, function = w[0, 0], self.ndimage.correlate
         if case["flipped"]:
             kernel, function = kernel[(slice(None, None, -1),) * case["rank"]].copy(), self.ndimage.convolve
         y = da.map_overlap(
-            function, held, depth=tuple(case["padding"]), boundary=0, dtype=x.dtype, meta=held._meta, weights=kernel,
-            mode="constant",
+            function, source, depth=tuple(case["padding"]), boundary=0, dtype=x.dtype, meta=source._meta,
+            weights=kernel, mode="constant",
         )  # fmt: skip
         return {"scipy": lambda: persisted(y, self.threads)}
 
@@ -121,7 +121,7 @@ class Torch:
 
     def ways(self, case: dict) -> Ways:
         torch, (x, w) = self.torch, numbers(case)
-        held = chunked(x[0], physical_chunks(case)[1:])
+        source = chunked(x[0], physical_chunks(case)[1:])
         weights, conv = torch.from_numpy(w), getattr(torch.nn.functional, f"conv{case['rank']}d")
 
         def block(of: np.ndarray) -> np.ndarray:
@@ -130,8 +130,8 @@ class Torch:
                 return conv(torch.from_numpy(np.ascontiguousarray(of))[None], weights)[0].numpy()
 
         y = da.map_overlap(
-            block, held, depth=(0, *case["padding"]), boundary={d: 0 for d in range(1, case["rank"] + 1)}, trim=False,
-            dtype=x.dtype, meta=held._meta, chunks=((case["out"],), *held.chunks[1:]),
+            block, source, depth=(0, *case["padding"]), boundary={d: 0 for d in range(1, case["rank"] + 1)}, trim=False,
+            dtype=x.dtype, meta=source._meta, chunks=((case["out"],), *source.chunks[1:]),
         )  # fmt: skip
         return {"torch": lambda: persisted(y, self.threads)}
 
@@ -157,9 +157,9 @@ def serve(name: str, threads: int) -> None:
             answer(digests={way: digest(call().compute(scheduler="sync")) for way, call in ways.items()})
         else:
             start = time.perf_counter()
-            made = ways[request["way"]]()
+            result = ways[request["way"]]()
             answer(seconds=time.perf_counter() - start)
-            del made
+            del result
 
 
 def write(case: dict, folder: str) -> None:
@@ -196,8 +196,8 @@ def unfinished(case: dict, x: Any, target: str) -> Any:
         return y.sum(dtype=np.float64)
     more = {} if case["compressed"] else {"compressors": None}
     chunks = tuple(max(sizes) for sizes in y.chunks)
-    made = zarr.create_array(target, shape=y.shape, chunks=chunks, dtype="f4", overwrite=True, **more)
-    return da.store(y, made, lock=False, compute=False)
+    array = zarr.create_array(target, shape=y.shape, chunks=chunks, dtype="f4", overwrite=True, **more)
+    return da.store(y, array, lock=False, compute=False)
 
 
 def memory(case: dict, folder: str, threads: int) -> None:

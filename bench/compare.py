@@ -82,11 +82,11 @@ def play(case: dict, contenders: Sequence[Contender], rounds: int, seconds: floa
     for _ in range(rounds):
         for contender, answer in prepared:
             for way in answer["ways"]:
-                found = contender.ask(do="run", way=way, seconds=seconds)
-                if "rate" in found:
-                    limits.append(found["rate"])
+                answer = contender.ask(do="run", way=way, seconds=seconds)
+                if "rate" in answer:
+                    limits.append(answer["rate"])
                 else:
-                    times.setdefault(way, []).append(found["seconds"])
+                    times.setdefault(way, []).append(answer["seconds"])
     rates = {way: median(case["work"] / s for s in t) / 1e9 for way, t in times.items()}
     shares = {way: median(case["work"] / s / top for s, top in zip(t, limits)) for way, t in times.items()}
     ratios = {}
@@ -145,8 +145,8 @@ def table(kind: str, rows: Sequence[dict]) -> Iterator[str]:
             f"{r['ratios'].get(name, float('nan')):{w}.2f}" for name, w in zip(ratios, wide)
         )
     for what, of in ("geomean", geomean), ("least", min):
-        told = (of([r["ratios"][name] for r in rows if name in r["ratios"]]) for name in ratios)
-        yield f"{what:<{width}}   " + "   ".join(f"{m:{w}.2f}" for m, w in zip(told, wide))
+        means = (of([r["ratios"][name] for r in rows if name in r["ratios"]]) for name in ratios)
+        yield f"{what:<{width}}   " + "   ".join(f"{m:{w}.2f}" for m, w in zip(means, wide))
     decided = [source for r in rows for source in r["decided"].values()]
     counts = ", ".join(f"{decided.count(s)} {s}" for s in sorted(set(decided)))
     yield f"layoutkit's plans: {counts}"

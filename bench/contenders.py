@@ -202,13 +202,14 @@ class Torch:
         torch, (x_scale, x_zero, w_scale, y_scale, y_zero) = self.torch, QUANTIZED
         q = torch._make_per_tensor_quantized_tensor
         last = torch.channels_last if len(case["size"]) == 2 else torch.channels_last_3d
-        given = q(x, x_scale, x_zero), q(x.to(memory_format=last), x_scale, x_zero)
+        inputs = q(x, x_scale, x_zero), q(x.to(memory_format=last), x_scale, x_zero)
         rank = len(case["size"])
         ops = torch.ops.quantized
         prepack, conv = getattr(ops, f"conv{rank}d_prepack"), getattr(ops, f"conv{rank}d")
-        held = prepack(q(w, w_scale, 0), None, case["stride"], case["padding"], case["dilation"], case["groups"])
+        packed = prepack(q(w, w_scale, 0), None, case["stride"], case["padding"], case["dilation"], case["groups"])
         return {
-            f"torch {layout}": lambda x=x: conv(x, held, y_scale, y_zero) for layout, x in zip(("NCHW", "NHWC"), given)
+            f"torch {layout}": lambda x=x: conv(x, packed, y_scale, y_zero)
+            for layout, x in zip(("NCHW", "NHWC"), inputs)
         }
 
     def reorder(self, case: dict) -> Ways:
@@ -249,21 +250,21 @@ class Layoutkit:
         x, w = conv_data(case)
         ways, self.rank = {}, len(case["size"])
         for layout in ("NCHW", "NHWC", "nChw16c"):
-            held = with_axes(layout, self.rank)
+            format = with_axes(layout, self.rank)
             numbers: dict = {}
-            physical = self.lk.reorder(x, with_axes("NCHW", self.rank), held)
+            physical = self.lk.reorder(x, with_axes("NCHW", self.rank), format)
             if case["dtype"] == "int8":
                 x_scale, x_zero, w_scale, y_scale, y_zero = QUANTIZED
                 numbers = dict(dtype=("uint8", "uint8"), zero_point=x_zero, out_zero_point=y_zero,
                                scale=np.float32(x_scale * w_scale / y_scale))  # fmt: skip
             elif case["dtype"] != "float32":
                 plain = "abcde"[: w.ndim]
-                physical = self.lk.reorder(physical, held, held, shape=x.shape, dtype=case["dtype"])
+                physical = self.lk.reorder(physical, format, format, shape=x.shape, dtype=case["dtype"])
                 w = self.lk.reorder(w, plain, plain, dtype=case["dtype"]) if w.dtype == np.float32 else w
                 numbers = dict(dtype=(case["dtype"], case["dtype"]))
             op = getattr(self.lk, f"Conv{self.rank}d")(
                 w, stride=case["stride"], padding=case["padding"], dilation=case["dilation"], groups=case["groups"],
-                layout=held, threads=self.threads, **numbers,
+                layout=format, threads=self.threads, **numbers,
             )  # fmt: skip
             ways[f"lk {layout}"] = lambda op=op, physical=physical: op(physical)
             self.decided[f"lk {layout}"] = op.plan(x.shape).choices[0].source
@@ -288,14 +289,14 @@ class Layoutkit:
             return result
         from layoutkit.bench.layers import with_axes
 
-        held = with_axes(layout, self.rank)
-        shape = held.padded_shape(result.shape)
+        format = with_axes(layout, self.rank)
+        shape = format.padded_shape(result.shape)
         if result.dtype.itemsize == 2:
             named = "bfloat16" if result.dtype.name in ("bfloat16", "uint16") else "float16"
             result = self.lk.reorder(
-                result, held, held, shape=(shape[0], self.oc, *shape[2:]), dtype=(named, "float32")
+                result, format, format, shape=(shape[0], self.oc, *shape[2:]), dtype=(named, "float32")
             )
-        return self.lk.reorder(result, held, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
+        return self.lk.reorder(result, format, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
 
     def backward(self, case: dict) -> Ways:
         """Gradients as a training step asks for them: filters are packed in every call."""
@@ -304,22 +305,22 @@ class Layoutkit:
         x, w, dy = gradient_data(case)
         ways, rank = {}, len(case["size"])
         self.rank, self.oc = rank, case["ic"] if case["of"] == "input" else w.shape[1]
-        given = {name: case[name] for name in ("stride", "padding", "dilation", "groups")}
+        attributes = {name: case[name] for name in ("stride", "padding", "dilation", "groups")}
         for layout in ("NCHW", "NHWC"):
-            held = with_axes(layout, rank)
-            a, b = (self.lk.reorder(t, with_axes("NCHW", rank), held) for t in (x, dy))
+            format = with_axes(layout, rank)
+            a, b = (self.lk.reorder(t, with_axes("NCHW", rank), format) for t in (x, dy))
             if case["dtype"] != "float32":
-                a, b = (self.lk.reorder(t, held, held, dtype=case["dtype"]) for t in (a, b))
+                a, b = (self.lk.reorder(t, format, format, dtype=case["dtype"]) for t in (a, b))
                 plain = "abcde"[: w.ndim]
                 w = self.lk.reorder(w, plain, plain, dtype=case["dtype"]) if w.dtype == np.float32 else w
-            ask = given | dict(layout=held, threads=self.threads, dtype=(case["dtype"], case["dtype"]))
+            ask = attributes | dict(layout=format, threads=self.threads, dtype=(case["dtype"], case["dtype"]))
             if case["of"] == "input":
                 call = getattr(self.lk.grad, f"conv{rank}d_input")
                 ways[f"lk {layout}"] = lambda call=call, b=b, w=w, ask=ask: call(x.shape, w, b, **ask)
                 self.decided[f"lk {layout}"] = self.lk.plan(call, x.shape, w, b, **ask).choices[0].source
             else:
                 call = getattr(self.lk.grad, f"conv{rank}d_weight")
-                names = str(held).replace("N", "O").replace("C", "I")
+                names = str(format).replace("N", "O").replace("C", "I")
                 ask |= dict(filter_layout=names)
                 ways[f"lk {layout}"] = lambda call=call, a=a, b=b, size=w.shape, ask=ask: call(a, size, b, **ask)
                 self.decided[f"lk {layout}"] = self.lk.plan(call, a, w.shape, b, **ask).choices[0].source

@@ -35,8 +35,8 @@ def array(layout: str, shape, dtype) -> np.ndarray:
     x = np.random.default_rng(0).integers(0, 100, physical, np.uint8)
     if dtype == np.uint8:
         return x
-    given = ("uint8", dtype) if isinstance(dtype, str) and dtype.endswith("x2") else dtype
-    return lk.reorder(x, layout, layout, dtype=given, shape=shape)
+    dtypes = ("uint8", dtype) if isinstance(dtype, str) and dtype.endswith("x2") else dtype
+    return lk.reorder(x, layout, layout, dtype=dtypes, shape=shape)
 
 
 def seconds(call, budget: float, least: int = 3) -> float:
@@ -87,17 +87,17 @@ def main() -> None:
             if args.only not in title:
                 continue
             x = array(src, shape, TYPES[a])
-            given = dict(SCALES[name], dtype=(TYPES[a], TYPES[b]), threads=args.threads, shape=shape)
-            if "scale" in given and given["scale"] is None:
-                given["scale"] = np.linspace(0.5, 2, shape[1])
-            out = lk.reorder(x, src, dst, **given)
+            options = dict(SCALES[name], dtype=(TYPES[a], TYPES[b]), threads=args.threads, shape=shape)
+            if "scale" in options and options["scale"] is None:
+                options["scale"] = np.linspace(0.5, 2, shape[1])
+            out = lk.reorder(x, src, dst, **options)
             moved = x.nbytes + out.nbytes
             wide = x if x.itemsize >= out.itemsize else array(src, shape, out.dtype)
             plain_out = lk.reorder(wide, src, dst)
             buffers: dict = {}
             share, times, plain = [], [], []
             for _ in range(args.rounds):
-                t = seconds(lambda: lk.reorder(x, src, dst, out=out, **given), 0.01)  # noqa: B023
+                t = seconds(lambda: lk.reorder(x, src, dst, out=out, **options), 0.01)  # noqa: B023
                 q = seconds(lambda: lk.reorder(wide, src, dst, out=plain_out, threads=args.threads), 0.01)  # noqa: B023
                 share.append(copy_time(moved, args.threads, buffers) / t)
                 times.append(t)

@@ -60,7 +60,7 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore", lk.SlowPathWarning)  # every algorithm is asked for
     rng = np.random.default_rng(args.seed)
-    found, ratios = defaultdict(list), defaultdict(list)
+    by_name, ratios = defaultdict(list), defaultdict(list)
     for _ in range(args.count):
         ic, oc, size, taps = drawn(rng)
         shapes = (1, ic, size, size), (oc, ic, taps, taps)
@@ -77,10 +77,10 @@ def main() -> None:
                         results[f"{algorithm} {layout}"] = y
             errors = {who: np.linalg.norm(y - want) / np.linalg.norm(want) / UNIT for who, y in results.items()}
             for who, error in errors.items():
-                found[name, who].append(error)
+                by_name[name, who].append(error)
                 ratios[name, who].append(error / max(errors.get("torch", np.inf), 1e-3))
     print(f"seed {args.seed}, {args.count} problems")
-    for (name, who), errors in found.items():
+    for (name, who), errors in by_name.items():
         line = f"{name:9} {who:20} {np.median(errors):7.2f} {max(errors):7.2f}  of {len(errors):3} problems"
         if name == "float32":
             line += f", by torch's {np.median(ratios[name, who]):5.2f} {max(ratios[name, who]):5.2f}"

@@ -37,12 +37,12 @@ def rows(path: str) -> list[tuple[ReorderProblem, dict]]:
 def counts(problem: ReorderProblem, names) -> dict[str, tuple[tuple[str, str], Sequence[float]]]:
     """By candidate, the level and how it moves; and what."""
     level = level_of(problem.work)
-    count, found = problem.counts(level), {}
+    count, costs = problem.counts(level), {}
     for name in names:
-        told = count(VARIANTS[name])
-        if told:
-            found[name] = (level, told[0]), told[1]
-    return found
+        cost = count(VARIANTS[name])
+        if cost:
+            costs[name] = (level, cost[0]), cost[1]
+    return costs
 
 
 def fit(measured) -> dict[tuple[str, str], np.ndarray]:
@@ -53,10 +53,10 @@ def fit(measured) -> dict[tuple[str, str], np.ndarray]:
             if math.isfinite(row["seconds"][name]):
                 by_way[way].append((what, 1e9 * row["seconds"][name]))
     costs = {}
-    for way, found in sorted(by_way.items()):
-        if len(found) < LEAST:
+    for way, points in sorted(by_way.items()):
+        if len(points) < LEAST:
             continue
-        x, y = np.array([what for what, _ in found], float), np.array([ns for _, ns in found])
+        x, y = np.array([what for what, _ in points], float), np.array([ns for _, ns in points])
         weights = 1 / y
         for _ in range(ROUNDS):
             costs[way], _ = nnls(x * weights[:, None], y * weights)

@@ -93,7 +93,7 @@ def main() -> None:
         of_lines: dict[str, list[float]] = {way: [] for way in WAYS}
         for _ in range(args.count):
             shape = drawn(rng, cache)
-            told = []
+            columns = []
             for way in WAYS:
                 call, read, written = call_of(way, shape, args.threads)
                 wide = max(read, written)
@@ -112,13 +112,13 @@ def main() -> None:
                 shares[way].append(min(best[1:3]) / took)
                 if len(best) > 4:
                     of_lines[way].append(best[4] / batch / took)
-                told.append(f"{shares[way][-1]:.2f}" + f" ({best[3] * 1e6:.1f} us)" * cache)
-            print(f"{'x'.join(map(str, shape)):<18} {'  '.join(told)}", flush=True)
+                columns.append(f"{shares[way][-1]:.2f}" + f" ({best[3] * 1e6:.1f} us)" * cache)
+            print(f"{'x'.join(map(str, shape)):<18} {'  '.join(columns)}", flush=True)
         for way in WAYS:
-            told = f"{geomean(shares[way]):.2f} of a copy of the wider side, least {min(shares[way]):.2f}"
+            text = f"{geomean(shares[way]):.2f} of a copy of the wider side, least {min(shares[way]):.2f}"
             if of_lines[way]:
-                told += f"; {geomean(of_lines[way]):.2f} of a loop over the same lines"
-            print(f"{'cache' if cache else 'memory':<7}{way:<22} {told}")
+                text += f"; {geomean(of_lines[way]):.2f} of a loop over the same lines"
+            print(f"{'cache' if cache else 'memory':<7}{way:<22} {text}")
         print(f"seed {args.seed}, {args.threads} thread(s)")
 
 

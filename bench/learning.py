@@ -53,7 +53,7 @@ class Calls:
         machine.copy(*self._copied, self._threads, False)
         return min(streamed - start, self._now() - streamed)
 
-    def told(self) -> str:
+    def measured(self) -> str:
         """What was learnt."""
         text = lk.plan(lk.reorder, self._x, self._src, self._dst, shape=self._shape, out=self._y,
                        threads=self._threads).explain(verbose=True)  # fmt: skip
@@ -79,7 +79,7 @@ def judged(problem, threads: int, rounds: int):
         ratios.append(sums["learn"] / sums["estimate"])
     for _ in range(MOST_CALLS - CALLS):
         c.call()
-    told = c.told()
+    bandwidths = c.measured()
     best = {"learn": 1e9, "estimate": 1e9, "copy": 1e9}
     for _ in range(5):
         best["learn"] = min(best["learn"], c.call())
@@ -89,7 +89,7 @@ def judged(problem, threads: int, rounds: int):
     for _ in range(5):
         best["estimate"] = min(best["estimate"], c.call())
         best["copy"] = min(best["copy"], c.copy())
-    return ratios, best["copy"] / best["estimate"], best["copy"] / best["learn"], told
+    return ratios, best["copy"] / best["estimate"], best["copy"] / best["learn"], bandwidths
 
 
 def main(argv=None) -> int:
@@ -104,13 +104,13 @@ def main(argv=None) -> int:
     medians, leasts, before, after = [], [], [], []
     for _ in range(args.count):
         problem = drawn(rng)
-        ratios, estimated, learnt, told = judged(problem, args.threads, args.rounds)
+        ratios, estimated, learnt, bandwidths = judged(problem, args.threads, args.rounds)
         for values, value in zip((medians, leasts, before, after),
                                  (statistics.median(ratios), min(ratios), estimated, learnt)):  # fmt: skip
             values.append(value)
         src, dst, shape, width = problem
         print(f"{'x'.join(map(str, shape))} {src}>{dst} x{8 * width}: ten calls {medians[-1]:.2f} "
-              f"({min(ratios):.2f} to {max(ratios):.2f}), {estimated:.2f} -> {learnt:.2f} of a copy; {told}",
+              f"({min(ratios):.2f} to {max(ratios):.2f}), {estimated:.2f} -> {learnt:.2f} of a copy; {bandwidths}",
               flush=True)  # fmt: skip
     print(f"{args.count} reorders, seed {args.seed}, {args.threads} thread(s): ten calls take {geomean(medians):.3f} "
           f"of those by estimate, at most {max(medians):.2f} (medians; least of rounds: at most {max(leasts):.2f}); "

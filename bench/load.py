@@ -92,36 +92,36 @@ def play(case: dict, args: Namespace, model: str) -> dict:
     there = [c for c in everyone if not c.missing]
     for c in there:
         c.ask(do="prepare", case=case)
-    found: dict[str, dict] = {}
+    situations: dict[str, dict] = {}
     for title, programs, callers in situations(args, model):
-        told: dict[str, list[dict]] = {c.name: [] for c in there}
+        answers: dict[str, list[dict]] = {c.name: [] for c in there}
         with beside(programs):
             for _ in range(args.rounds):
                 for c in there:
                     way = WAYS[case["kind"]][c.name]
-                    told[c.name].append(c.ask(do="load", way=way, seconds=args.seconds, callers=callers))
-        found[title] = {
+                    answers[c.name].append(c.ask(do="load", way=way, seconds=args.seconds, callers=callers))
+        situations[title] = {
             name: {key: median(t[key] for t in turns) for key in ("median", "p99", "rate")}
-            for name, turns in told.items()
+            for name, turns in answers.items()
         }
     for c in everyone:
         c.close()
-    return {"kind": case["kind"], "title": case["title"], "situations": found}
+    return {"kind": case["kind"], "title": case["title"], "situations": situations}
 
 
 def compared(row: dict) -> dict[str, dict[str, float]]:
     """By situation, whether we keep up: our slowdown over the least of theirs, our throughput over the most."""
-    idle, found = row["situations"]["idle"], {}
+    idle, figures = row["situations"]["idle"], {}
     for title, of in row["situations"].items():
         others = [name for name in of if name != OURS]
         if others:
             slower = {key: {name: of[name][key] / idle[name][key] for name in of} for key in ("median", "p99")}
-            found[title] = {key: s[OURS] / min(s[name] for name in others) for key, s in slower.items()}
-            found[title]["rate"] = of[OURS]["rate"] / max(of[name]["rate"] for name in others)
-    return found
+            figures[title] = {key: s[OURS] / min(s[name] for name in others) for key, s in slower.items()}
+            figures[title]["rate"] = of[OURS]["rate"] / max(of[name]["rate"] for name in others)
+    return figures
 
 
-def told(row: dict) -> Iterator[str]:
+def lines(row: dict) -> Iterator[str]:
     """A case as lines."""
     yield f"\n{row['kind']} {row['title']}"
     yield f"  {'':<20} {'ms: median, 99 %, calls a second':<34} slower than idle: median, 99 %"
@@ -160,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="layoutkit-load-") as folder:
         for case in drawn(args, Path(folder)):
             rows.append(play(case, args, model))
-            print(*told(rows[-1]), sep="\n", flush=True)
+            print(*lines(rows[-1]), sep="\n", flush=True)
     print("\nOver the best of the others: slowdown of the median, of the 99th percentile (geomean, most), throughput "
           "(geomean, least)")  # fmt: skip
     judged = [(row["kind"], compared(row)) for row in rows]

@@ -131,10 +131,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if text.count(m.old) < 1:
                 p.error(f"mutant {number}: {m.file} no longer has {m.old!r}")
             (source / m.file).write_text(text.replace(m.old, m.new, 1))
-            found = "does not compile" if not built(source, site) else "" if seen(source, site, m.tests) else "passes"
+            fault = "does not compile" if not built(source, site) else "" if seen(source, site, m.tests) else "passes"
             (source / m.file).write_text(text)
-            print(f"{number:>2} {found or 'seen'}: {m.what}", flush=True)
-            missed += bool(found)
+            print(f"{number:>2} {fault or 'seen'}: {m.what}", flush=True)
+            missed += bool(fault)
     print(f"{missed} not seen")
     return bool(missed)
 

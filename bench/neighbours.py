@@ -83,11 +83,11 @@ def measure(threads: int, rounds: int) -> dict[tuple[str, str], list[float]]:
     """Seconds of every case, round by round."""
     processes = {case: Process(*how, threads) for case, how in CASES.items()}
     try:
-        found = {case: [] for case in CASES}
+        times = {case: [] for case in CASES}
         for _ in range(rounds):
             for case, process in processes.items():
-                found[case].append(process.turn())
-        return found
+                times[case].append(process.turn())
+        return times
     finally:
         for process in processes.values():
             process.end()
@@ -100,10 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--json", action="store_true")
     args = p.parse_args(argv)
-    found = measure(args.threads, args.rounds)
+    measured = measure(args.threads, args.rounds)
     slowed = {}
-    for (who, beside), times in found.items():
-        alone = found[who, "alone"]
+    for (who, beside), times in measured.items():
+        alone = measured[who, "alone"]
         slowed[f"{who}, {beside}"] = statistics.median(t / a for t, a in zip(times, alone))
         if not args.json:
             ms = 1e3 * statistics.median(times)

@@ -38,9 +38,9 @@ def cases(args: argparse.Namespace, folder: Path) -> Iterator[dict]:
         if not asked_for(title, args.only):
             continue
         model = onnx.load(path, load_external_data=False)
-        given = {t.name for t in model.graph.initializer}
+        constants = {t.name for t in model.graph.initializer}
         inputs = {v.name: [d.dim_value or 1 for d in v.type.tensor_type.shape.dim]
-                  for v in model.graph.input if v.name not in given}  # fmt: skip
+                  for v in model.graph.input if v.name not in constants}  # fmt: skip
         if args.dtype == "int8":
             path = quantised(path, folder, inputs)
         yield {"kind": "network", "title": title, "path": str(path), "inputs": inputs, "random": args.zoo,
@@ -157,8 +157,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{r['title']:<16}refused: {why}", flush=True)
                 continue
             rows.append(r)
-            told = (f"{r['milliseconds'][n]:11.2f} {r['first'][n]:6.2f} {r['bytes'][n] / 1e6:7.0f}" for n in r["bytes"])
-            print(f"{r['title']:<16}{''.join(told)}   {r['ratio']:.2f}{differing(r)}", flush=True)
+            columns = (
+                f"{r['milliseconds'][n]:11.2f} {r['first'][n]:6.2f} {r['bytes'][n] / 1e6:7.0f}" for n in r["bytes"]
+            )
+            print(f"{r['title']:<16}{''.join(columns)}   {r['ratio']:.2f}{differing(r)}", flush=True)
     if rows:
         print(f"geometric mean {geomean(r['ratio'] for r in rows):.2f}, least {min(r['ratio'] for r in rows):.2f}")
     if args.json:

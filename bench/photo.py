@@ -29,13 +29,13 @@ def photo(name: str) -> np.ndarray:
 
 def batch(size: int = 224) -> np.ndarray:
     """The photographs cut to a common size about their centres, normalised as ImageNet is; N H W C."""
-    found = []
+    crops = []
     for name in PHOTOS:
         image = photo(name)
         top, left = (image.shape[1] - size) // 2, (image.shape[2] - size) // 2
-        found.append(image[:, top : top + size, left : left + size])
+        crops.append(image[:, top : top + size, left : left + size])
     mean, spread = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
-    return (np.concatenate(found) - mean) / spread
+    return (np.concatenate(crops) - mean) / spread
 
 
 # ---- filters
@@ -113,18 +113,18 @@ def pooled(x: np.ndarray) -> np.ndarray:
 
 def network(images: np.ndarray, layout: str) -> np.ndarray:
     """`images` (N H W C) through the first layers in `layout`; N C H W."""
-    x, held = images, "NHWC"
+    x, current = images, "NHWC"
     for i, layer in enumerate(first_layers()):
-        x = lk.reorder(x, held, layout) if held != layout else x
+        x = lk.reorder(x, current, layout) if current != layout else x
         w = filters_of(layer)
         y = lk.conv2d(x, w, stride=layer.stride, padding=layer.padding, layout=layout)
         shape = (len(images), layer.oc, *(2 * [layer.problem("NCHW").out[0]]))
         np.maximum(y, 0, out=y)
-        x, held = y, layout
+        x, current = y, layout
         if i == 0:
-            x, held = pooled(lk.reorder(y, layout, "NCHW", shape=shape)), "NCHW"
+            x, current = pooled(lk.reorder(y, layout, "NCHW", shape=shape)), "NCHW"
             shape = x.shape
-    return lk.reorder(x, held, "NCHW", shape=shape)
+    return lk.reorder(x, current, "NCHW", shape=shape)
 
 
 def network_by_torch(images: np.ndarray) -> np.ndarray:

@@ -79,14 +79,14 @@ def turns(p: ConvProblem, args: argparse.Namespace) -> tuple[dict[str, list[floa
     start = now()
     calls["strict"]()
     repeat = 1 + int(TURN / max(now() - start, 1e-7))
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for i in range(ROUNDS):
         for name in list(calls)[:: 1 if i % 2 else -1]:
             call, start = calls[name], now()
             for _ in range(repeat):
                 call()
-            found[name].append((now() - start) / repeat)
-    return found, chosen
+            times[name].append((now() - start) / repeat)
+    return times, chosen
 
 
 def cost(args: argparse.Namespace) -> int:
@@ -94,8 +94,8 @@ def cost(args: argparse.Namespace) -> int:
     lk.tuning(args.tuning)
     by_kind: dict[str, list[float]] = {}
     for kind, p in itertools.islice(problems(args), 0, None, 8 if args.quick else 1):
-        found, chosen = turns(p, args)
-        ratio = float(np.median(np.divide(found["reproducible"], found["strict"])))
+        times, chosen = turns(p, args)
+        ratio = float(np.median(np.divide(times["reproducible"], times["strict"])))
         by_kind.setdefault(kind, []).append(ratio)
         ways = " and ".join(dict.fromkeys(chosen.values()))
         print(f"{kind:18} {ratio:6.3f}  {str(p).removesuffix(' f32 standard'):70} {ways}", flush=True)

@@ -30,10 +30,10 @@ HERE = Path(__file__).parent
 
 def circumstances(quick: bool) -> str:
     """What figures depend on beside the command."""
-    found = machine.identity()
+    identity = machine.identity()
     day = datetime.datetime.now(datetime.UTC).date()
-    told = f"{day}, commit {commit()}, {found['cores']} cores of {machine.cpu_model()}, {found['isa']}"
-    return told + ", quick: no figures to rely on" * quick
+    text = f"{day}, commit {commit()}, {identity['cores']} cores of {machine.cpu_model()}, {identity['isa']}"
+    return text + ", quick: no figures to rely on" * quick
 
 
 def commit() -> str:
@@ -60,9 +60,9 @@ def measured(part: Part, quick: bool, seconds: float) -> dict | None:
         if not _ended(command, os.environ | {"LAYOUTKIT_CACHE_DIR": str(cache)}, seconds) or not file.exists():
             return None
         data = json.loads(file.read_text(encoding="utf-8"))
-    found = {"command": " ".join([script, *arguments]), "measured": circumstances(quick)}
-    found["figures"] = list(part.read(data))
-    return found
+    results = {"command": " ".join([script, *arguments]), "measured": circumstances(quick)}
+    results["figures"] = list(part.read(data))
+    return results
 
 
 def _ended(command: Sequence[str], environment: dict[str, str], seconds: float) -> bool:
@@ -106,11 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     end, missing = time.monotonic() + args.time_budget, []
     for name in args.only or known:
         start = time.monotonic()
-        found = measured(known[name], args.quick, end - start) if start < end else None
-        if found is None:
+        results = measured(known[name], args.quick, end - start) if start < end else None
+        if results is None:
             missing.append(name)
             continue
-        store[name] = found
+        store[name] = results
         write(store, known, args.folder)
         print(f"results.py: {name}: {time.monotonic() - start:.0f} s", file=sys.stderr)
     if missing:

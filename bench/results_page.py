@@ -36,13 +36,13 @@ def summary(store: Mapping[str, dict]) -> list[tuple[str, dict[str, float]]]:
     """Rows of the README's picture, as far as they were measured: how many times as fast as whom."""
     rows = []
     for title, part, against in SUMMARY:
-        found = {f.what.rpartition(": ")[2]: f.value for f in figures(store.get(part, {"figures": ()}))}
-        if row := {whom: found[what] for whom, what in against.items() if what in found}:
+        values = {f.what.rpartition(": ")[2]: f.value for f in figures(store.get(part, {"figures": ()}))}
+        if row := {whom: values[what] for whom, what in against.items() if what in values}:
             rows.append((title, row))
     return rows
 
 
-def told(f: Figure) -> str:
+def text(f: Figure) -> str:
     """A figure in words."""
     if UNITS[f.unit]:
         least = "" if f.extreme is None else f", least {f.extreme:.0%}"
@@ -63,23 +63,23 @@ def _lines(store: Mapping[str, dict], known: Mapping[str, Part], pictures: Mappi
         yield NOTHING
         return
     circumstances: dict[str, list[str]] = {}
-    for name, found in there.items():
-        circumstances.setdefault(found["measured"], []).append(name)
+    for name, part_results in there.items():
+        circumstances.setdefault(part_results["measured"], []).append(name)
     for measured, names in circumstances.items():
         yield f"- {measured}" + (f": {', '.join(names)}" if len(circumstances) > 1 else "")
     yield "\n| part | what | figure | command |\n|---|---|---|---|"
-    for name, found in there.items():
-        for i, figure in enumerate(figures(found)):
-            part, command = (name, f"`bench/{found['command']}`") if i == 0 else ("", "")
-            yield f"| {part} | {figure.what} | {told(figure)} | {command} |"
+    for name, part_results in there.items():
+        for i, figure in enumerate(figures(part_results)):
+            part, command = (name, f"`bench/{part_results['command']}`") if i == 0 else ("", "")
+            yield f"| {part} | {figure.what} | {text(figure)} | {command} |"
     for file, title in pictures.items():
         yield f"\n![{title}]({file})"
     yield ""
 
 
-def figures(found: Mapping) -> list[Figure]:
+def figures(results: Mapping) -> list[Figure]:
     """The figures of a stored part."""
-    return [Figure(*f) for f in found["figures"]]
+    return [Figure(*f) for f in results["figures"]]
 
 
 def draw(store: Mapping[str, dict], folder: Path) -> dict[str, str]:

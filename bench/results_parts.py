@@ -39,8 +39,8 @@ class Part(NamedTuple):
 def _means(rows: Sequence[dict], key: Callable[[dict], str], unit: str) -> Iterator[Figure]:
     """A figure for each key; a row counts as often as its `count` says."""
     for name in dict.fromkeys(map(key, rows)):
-        found = [r["share"] for r in rows if key(r) == name for _ in range(r.get("count", 1))]
-        yield Figure(name, geomean(found), unit, min(found))
+        shares = [r["share"] for r in rows if key(r) == name for _ in range(r.get("count", 1))]
+        yield Figure(name, geomean(shares), unit, min(shares))
 
 
 def _shapes(label: str | None = None, unit: str = PEAK):
@@ -67,16 +67,16 @@ def _unseen_convs(rows: Sequence[dict]) -> Iterator[Figure]:
 
 
 def _reproducible(ratios: dict[str, list[float]]) -> Iterator[Figure]:
-    for kind, found in ratios.items():
-        yield Figure(f'"reproducible" over "strict", {kind}', geomean(found), LONGER, max(found))
+    for kind, values in ratios.items():
+        yield Figure(f'"reproducible" over "strict", {kind}', geomean(values), LONGER, max(values))
 
 
 def _compared(name: str):
     def read(data: dict) -> Iterator[Figure]:
         rows = data["results"]
         for pair in dict.fromkeys(pair for r in rows for pair in r["ratios"]):
-            found = [r["ratios"][pair] for r in rows if pair in r["ratios"]]
-            yield Figure(f"{name}: {pair.replace('/ packed', '/ torch packed')}", geomean(found), FASTER, min(found))
+            values = [r["ratios"][pair] for r in rows if pair in r["ratios"]]
+            yield Figure(f"{name}: {pair.replace('/ packed', '/ torch packed')}", geomean(values), FASTER, min(values))
 
     return read
 
@@ -103,9 +103,9 @@ def _of_torch(suite: str) -> Part:
 
 def _networks(*arguments: str, what: str = "") -> Part:
     def figures(rows: Sequence[dict]) -> Iterator[Figure]:
-        found = [r["ratio"] for r in rows]
+        values = [r["ratio"] for r in rows]
         name = f"the nine light networks{what} / the better of onnxruntime and OpenVINO"
-        yield Figure(name, geomean(found), FASTER, min(found))
+        yield Figure(name, geomean(values), FASTER, min(values))
 
     return Part(("networks.py", *arguments), ("--rounds", "1", "--only", "squeezenet"), figures)
 

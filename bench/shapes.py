@@ -178,16 +178,16 @@ def overhead() -> float:
 
 def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespace) -> list[dict]:
     """Prints a line a layer and what they are together; returns a row a layer."""
-    found: dict[Layer, float] = {}
+    figures: dict[Layer, float] = {}
     for layer in layers:
-        found[layer] = (rate_over if args.against else share)(kind, layer, layout, args)
-        print(f"{kind:13} {layout:8} {layer!s:38} {found[layer]:.3f}", flush=True)
-    worst = min(found, key=found.get)
-    mean = geomean(found[layer] for layer in layers.elements())
-    print(f"{kind:13} {layout:8} geometric mean {mean:.3f}, least {found[worst]:.3f} ({worst})", flush=True)
+        figures[layer] = (rate_over if args.against else share)(kind, layer, layout, args)
+        print(f"{kind:13} {layout:8} {layer!s:38} {figures[layer]:.3f}", flush=True)
+    worst = min(figures, key=figures.get)
+    mean = geomean(figures[layer] for layer in layers.elements())
+    print(f"{kind:13} {layout:8} geometric mean {mean:.3f}, least {figures[worst]:.3f} ({worst})", flush=True)
     return [
-        {"kind": kind, "layout": layout, "layer": str(layer), "count": layers[layer], "share": found[layer]}
-        for layer in found
+        {"kind": kind, "layout": layout, "layer": str(layer), "count": layers[layer], "share": figures[layer]}
+        for layer in figures
     ]
 
 

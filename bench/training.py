@@ -51,9 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         row = {"layout": layout, "seconds": {name: median(t) for name, t in times.items()}, "losses": losses,
                "ratio": median(b / a for a, b in zip(ours, theirs))}  # fmt: skip
         rows.append(row)
-        told = ", ".join(f"{name} {median(t):.3f} s" for name, t in times.items())
+        text = ", ".join(f"{name} {median(t):.3f} s" for name, t in times.items())
         apart = abs(losses[RUNTIMES[0]] - losses[RUNTIMES[1]]) > TOLERANCE * abs(losses[RUNTIMES[1]])
-        print(f"{layout}: {told}: {row['ratio']:.2f} times as fast{', losses differ' * apart}", flush=True)
+        print(f"{layout}: {text}: {row['ratio']:.2f} times as fast{', losses differ' * apart}", flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return 0

@@ -107,16 +107,16 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool, level: str) -> 
     x, y = touched(src.physical_shape(shape), width), touched(dst.physical_shape(shape), width)
     n = (x.nbytes + y.nbytes) // 2
     batch = max(1, 4_000_000 // n)
-    held = copies(n, threads, level, batch)
+    references = copies(n, threads, level, batch)
     asked = ReorderProblem(src, dst, shape, width, threads)
     strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
     transfer = Transfer(src, dst, width, *strides, Box.all_of(shape))
-    found = choices(asked)
-    names = [c.candidate.name for c in found] if exhaustive else [found[0].candidate.name]
+    ranked = choices(asked)
+    names = [c.candidate.name for c in ranked] if exhaustive else [ranked[0].candidate.name]
     moves = {name: program(transfer, name, bytes(width)) for name in names}
-    best, copy = dict.fromkeys(names, math.inf), [math.inf] * len(held)
+    best, copy = dict.fromkeys(names, math.inf), [math.inf] * len(references)
     for _ in range(rounds):
-        copy = [min(c, h()) for c, h in zip(copy, held)]
+        copy = [min(c, h()) for c, h in zip(copy, references)]
         for name, move in moves.items():
             if best[name] < math.inf and best[name] > ABANDON * min(best.values()) and name != names[0]:
                 continue
@@ -145,9 +145,9 @@ def main(argv=None) -> int:
     for _ in range(args.count):
         row = judged(drawn(rng, args.level), args.threads, args.rounds, args.exhaustive, args.level)
         rows.append(row)
-        told = f" ({row['memcpy']:.2f} of memcpy)" * (args.level != MEMORY)
-        told += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
-        print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{told}", flush=True)
+        text = f" ({row['memcpy']:.2f} of memcpy)" * (args.level != MEMORY)
+        text += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
+        print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{text}", flush=True)
     shares = [r["share"] for r in rows]
     memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * (args.level != MEMORY)
     print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "

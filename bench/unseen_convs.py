@@ -139,12 +139,12 @@ def judged(layer: Layer, layout: str, accuracy: str, args: argparse.Namespace) -
     x = numbers(p.src.physical_shape(p.src_shape), of_x)
     y = op(x)
     task = ConvTask.parse(op.plan(p.src_shape).title)
-    found = [c.candidate for c in choices(task)]
-    pick, now = found[0].name, clock(threads)
+    candidates = [c.candidate for c in choices(task)]
+    pick, now = candidates[0].name, clock(threads)
     runs: dict[str, Callable] = {pick: op}
     if exhaustive:
         prepared = task.prepare()  # all on the same arrays: those of the pick alone would be evicted by the others
-        runs = {c.name: partial(_ignoring, prepared(c.build())) for c in found}
+        runs = {c.name: partial(_ignoring, prepared(c.build())) for c in candidates}
     calls = {name: 1 + int(BURST / burst(2, [run], x, y, now)) for name, run in runs.items()}
     best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, DTYPES[args.dtype].rows_or_wide("peak")
     for _ in range(args.rounds):
@@ -180,23 +180,23 @@ def main(argv=None) -> int:
     print(f"seed {args.seed}, {args.dtype}, {args.threads} thread(s): shares of the FMA peak")
     rows = []
     for group in args.only.split(","):
-        draw, found = Draw(args.seed), []
-        while len(found) < args.count:
+        draw, of_group = Draw(args.seed), []
+        while len(of_group) < args.count:
             layer, layout = drawn(draw, group)
             if args.layout not in (None, layout):
                 continue
             row = judged(layer, layout, GROUPS[group][0], args)
-            found.append(row)
-            told = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
-            print(f"{group:<10}{layout:<8}{row['layer']:<32} {row['share']:.2f} by {row['pick']}{told}", flush=True)
-        shares = [r["share"] for r in found]
-        told = f"{group}: geometric mean {geomean(shares):.2f}, least {min(shares):.2f}"
+            of_group.append(row)
+            text = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
+            print(f"{group:<10}{layout:<8}{row['layer']:<32} {row['share']:.2f} by {row['pick']}{text}", flush=True)
+        shares = [r["share"] for r in of_group]
+        text = f"{group}: geometric mean {geomean(shares):.2f}, least {min(shares):.2f}"
         if args.exhaustive:
-            best, lost = [r["best"] for r in found], [r["best"] / r["share"] for r in found]
-            told += (f"; best of all candidates {geomean(best):.2f}, least {min(best):.2f}; the pick takes "
+            best, lost = [r["best"] for r in of_group], [r["best"] / r["share"] for r in of_group]
+            text += (f"; best of all candidates {geomean(best):.2f}, least {min(best):.2f}; the pick takes "
                      f"{geomean(lost):.2f} of its time, {max(lost):.2f} at most")  # fmt: skip
-        print(told)
-        rows += [{"group": group, **row} for row in found]
+        print(text)
+        rows += [{"group": group, **row} for row in of_group]
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)

@@ -41,11 +41,11 @@ def shares(p: ConvProblem, dtype: str, threads: int, only: str, visits: int) -> 
     of_x, of_w, of_y = names_of(dtype)
     x, y = numbers(p.src.physical_shape(p.src_shape), of_x), numbers(p.dst.physical_shape(p.dst_shape), of_y)
     w, then = numbers((p.oc, p.ic, 3, 3), of_w), neutral(p)
-    found, unit = ConvTask(p, threads, only).candidates(), p.types.rows_or_wide("peak")
+    candidates, unit = ConvTask(p, threads, only).candidates(), p.types.rows_or_wide("peak")
     least: dict[str, float] = {}
     peak = 0.0
     now = time.thread_time if threads == 1 else time.perf_counter  # not while other work has the core
-    for c in found:
+    for c in candidates:
         route = c.build()
         filter, bias = route.pack(w, None)
         name = c.name.split(" gemm")[0] + (" as f32" if c.name.endswith(" as f32") else "")
@@ -76,13 +76,13 @@ def main() -> None:
     print(f"shares of the {args.dtype} peak, {how}")
     for channels, size in LAYERS[::-4] if args.quick else LAYERS:
         p = problem(channels, size, args)
-        found = shares(p, args.dtype, args.threads, args.algorithm, 1 if args.quick else VISITS)
-        best[channels, size] = max(found.values())
-        for name, share in found.items():
-            if size >= LARGE and "direct" in found and name != "direct":
-                beside[name].append(share / found["direct"])
-        rows.append({"channels": channels, "size": size, "share": best[channels, size], "algorithms": found})
-        row = "  ".join(f"{name} {share:.2f}" for name, share in found.items())
+        by_algorithm = shares(p, args.dtype, args.threads, args.algorithm, 1 if args.quick else VISITS)
+        best[channels, size] = max(by_algorithm.values())
+        for name, share in by_algorithm.items():
+            if size >= LARGE and "direct" in by_algorithm and name != "direct":
+                beside[name].append(share / by_algorithm["direct"])
+        rows.append({"channels": channels, "size": size, "share": best[channels, size], "algorithms": by_algorithm})
+        row = "  ".join(f"{name} {share:.2f}" for name, share in by_algorithm.items())
         print(f"{channels:4} channels @{size:<4} {best[channels, size]:5.2f}   {row}", flush=True)
     print(f"geometric mean from 14x14 on: {geomean(share for (_, size), share in best.items() if size >= LARGE):.2f}")
     for name, ratios in beside.items():

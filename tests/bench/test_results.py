@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import results
-from results_page import PICTURE, page, told
+from results_page import PICTURE, page, text
 from results_parts import COPY, DOT_PEAK, FASTER, LONGER, PEAK, Figure, Part, parts
 
 BENCH = Path(results.__file__).parent
@@ -69,8 +69,8 @@ def test_what_commands_write_is_read(name):
 
 
 def test_figures_in_words():
-    assert told(Figure("x", 0.956, PEAK, 0.851)) == "96 % of the FMA peak, least 85 %"
-    assert told(Figure("x", 1.003, LONGER, 1.02)) == "1.00 times as long, most 1.02"
+    assert text(Figure("x", 0.956, PEAK, 0.851)) == "96 % of the FMA peak, least 85 %"
+    assert text(Figure("x", 1.003, LONGER, 1.02)) == "1.00 times as long, most 1.02"
 
 
 def test_parts_that_are_not_measured_again_are_kept(tmp_path, monkeypatch, capsys):

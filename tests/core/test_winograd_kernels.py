@@ -6,6 +6,7 @@ import pytest
 from oracle.guard import guarded
 
 from layoutkit import winograd
+from layoutkit._core.nests import winograd as nests
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import winograd as algorithm
 
@@ -200,3 +201,9 @@ def test_out_of_integers(kernel, end):
             )  # fmt: skip
             want = (sums + bias).astype(np.int32)[:height, :wide]
             np.testing.assert_array_equal(y.array.view(np.int32), by_block(want, block).reshape(-1))
+
+
+@pytest.mark.parametrize("table", [np.ones((2, 2)), np.ones((2, 3), np.float32).T], ids=["type", "order"])
+def test_tables_of_another_type_or_order_are_refused(table):
+    with pytest.raises(ValueError, match="not in C order, or of float"):
+        nests.extent(table)

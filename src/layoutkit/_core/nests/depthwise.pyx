@@ -13,12 +13,13 @@ rows of taps in the padding are skipped.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
+from numpy cimport NPY_INT32, NPY_INT64, NPY_UINT32
 
 from .executor import NOTHING, Footprint
 
 from ..kernels.depthwise cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
 from ..kernels.elementwise cimport lk_epilogue
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 
 cdef enum:
@@ -63,11 +64,13 @@ cdef class Depthwise(Executor):
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
-    cdef const uint32_t[::1] y_lanes
-    cdef const uint32_t[:, ::1] x_lanes
-    cdef const uint32_t[::1] full
-    cdef const int64_t[:, ::1] x_at
-    cdef const int32_t[:, :, ::1] order
+    cdef tuple tables            # keeps those of the lanes
+    cdef int64_t all_vectors     # of all channels
+    cdef const uint32_t *y_lanes
+    cdef const uint32_t *x_lanes  # [vector][channel], as x_at
+    cdef const uint32_t *full
+    cdef const int64_t *x_at
+    cdef const int32_t *order
     cdef bint spread, gathered
     cdef int step
 
@@ -80,11 +83,13 @@ cdef class Depthwise(Executor):
         for i in range(5):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.channels, self.padded, self.pixels, self.gathered = channels, padded, pixels, gathered
-        self.y_lanes, self.x_lanes, self.full, x_at, order = lanes
+        y_lanes, x_lanes, full, x_at, order = self.tables = lanes
+        self.all_vectors, self.depth = x_lanes.shape
+        self.y_lanes = <const uint32_t *>elements(y_lanes, NPY_UINT32)
+        self.x_lanes, self.full = <const uint32_t *>elements(x_lanes, NPY_UINT32), <const uint32_t *>elements(full, NPY_UINT32)
         self.spread = order is not None
         if self.spread:
-            self.x_at, self.order = x_at, order
-        self.depth = self.x_lanes.shape[1]
+            self.x_at, self.order = <const int64_t *>elements(x_at, NPY_INT64), <const int32_t *>elements(order, NPY_INT32)
         self.run_channels, self.each = run, each
         self.runs = ceil_div(padded, run)
         self.vectors = ceil_div(run, each)
@@ -173,7 +178,7 @@ cdef class Depthwise(Executor):
             apart //= 2
         if not self.spread or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
             return 0
-        most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + vector
+        most = self.x_at[self.depth - 1] - self.x_at[0] + vector
         self.copy_pixel = max(MIN_COPIED_BYTES, ceil_div(most, vector) * vector)
         if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > MAX_COPY_BYTES:
             return 0
@@ -181,13 +186,13 @@ cdef class Depthwise(Executor):
         self.ws_thread += aligned(sizeof(uint32_t) * self.copies) + aligned(self.copies * columns * self.copy_pixel)
         self.copy_at = <int64_t *>calloc(self.copies, sizeof(int64_t))
         self.copy_tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
-        self.copy_bytes = <int64_t *>calloc(self.x_at.shape[0], sizeof(int64_t))
+        self.copy_bytes = <int64_t *>calloc(self.all_vectors, sizeof(int64_t))
         if self.copy_at == NULL or self.copy_tap == NULL or self.copy_bytes == NULL:
             raise MemoryError(f"convolution: tables of {self.copies} rows")
-        for i in range(self.x_at.shape[0]):  # up to the end of what the full vectors of its run read
-            for a in range(i, min(self.x_at.shape[0], (i // self.vectors + 1) * self.vectors)):
-                b = self.x_at[a, self.depth - 1] + vector - self.x_at[i, 0]
-                if not self.full[a] or b > self.copy_pixel or self.x_at[a, 0] < self.x_at[i, 0]:
+        for i in range(self.all_vectors):  # up to the end of what the full vectors of its run read
+            for a in range(i, min(self.all_vectors, (i // self.vectors + 1) * self.vectors)):
+                b = self.x_at[(a + 1) * self.depth - 1] + vector - self.x_at[i * self.depth]
+                if not self.full[a] or b > self.copy_pixel or self.x_at[a * self.depth] < self.x_at[i * self.depth]:
                     break
                 self.copy_bytes[i] = b
         for a in range(g.kernel[0]):
@@ -208,21 +213,21 @@ cdef class Depthwise(Executor):
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 2, self.y_stride[0], self.y_stride + 2, True)
         read, written = [], []  # the bytes of each run of channels
         for run in range(self.runs):
-            vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.y_lanes.shape[0]))
-            read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v, c], self.x_item)
+            vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.all_vectors))
+            read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v * self.depth + c], self.x_item)
                              for v in vectors for c in range(self.depth)]))
             written.append(max([self.lanes_end(v % self.vectors * self.y_item * self.lanes, self.y_lanes[v],
                                                self.y_item) for v in vectors]))
         source = [([*reads, (run, run, 0 if self.spread and self.gathered else self.x_stride[1])], read[run])
                   for run in range(self.runs)]
         destination = [([*writes, (run, run, self.y_stride[1])], written[run]) for run in range(self.runs)]
-        filters = self.y_lanes.shape[0] * self.lanes
+        filters = self.all_vectors * self.lanes
         weights = filters * self.taps * self.depth * g.kernel[2]
         return Footprint(tuple(source), tuple(destination), self.w_item * weights, self.sum_item * filters)
 
     cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
         """The offset of a vector's input channels, relative to the first one of its run, or of all channels."""
-        return self.x_at[vector, channel] if self.spread else vector % self.vectors * self.x_item * self.lanes
+        return self.x_at[vector * self.depth + channel] if self.spread else vector % self.vectors * self.x_item * self.lanes
 
     cdef int64_t lanes_end(self, int64_t begin, uint32_t mask, int item):
         """The end of the last channel in `mask`, of any pixel of a vector that begins at `begin`; 0: there is none."""
@@ -263,9 +268,9 @@ cdef class Depthwise(Executor):
             run, n = rest % self.runs, rest // self.runs
             vector = run * self.vectors
             d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.each)
-            d.x_lanes, d.y_lanes, d.full = &self.x_lanes[vector, 0], &self.y_lanes[vector], &self.full[vector]
+            d.x_lanes, d.y_lanes, d.full = self.x_lanes + vector * self.depth, self.y_lanes + vector, self.full + vector
             if self.spread:
-                d.order, d.x_at = &self.order[vector, 0, 0], &self.x_at[vector, 0]
+                d.order, d.x_at = self.order + vector * self.depth * self.lanes, self.x_at + vector * self.depth
             if self.copies:
                 d.copy_bytes = self.copy_bytes + vector
             d.rows = <int>min(2, g.out[1] - 2 * pair)

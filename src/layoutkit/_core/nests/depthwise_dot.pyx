@@ -14,6 +14,7 @@ the one before.
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+from numpy cimport NPY_INT64, NPY_INT8
 
 from .executor import NOTHING, Footprint
 
@@ -21,7 +22,7 @@ from ..kernels cimport LK_NOWHERE
 from ..kernels.depthwise cimport lk_depthwise_dot, lk_depthwise_dot_fn
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_rounding
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 cdef enum:
     PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
@@ -79,12 +80,13 @@ cdef class DepthwiseDot(Executor):
     cdef int64_t *shares         # of the columns of a row: those of each segment of the last run
     cdef int64_t last_segments   # of the last run
     cdef int64_t *pixel          # offsets of the outputs of two rows, tile by tile
-    cdef const int64_t[::1] x_at
-    cdef const int64_t[::1] x_bytes
-    cdef const int64_t[::1] y_at
-    cdef const char[:, ::1] order
-    cdef const int64_t[::1] depth
-    cdef const int64_t[::1] height
+    cdef tuple tables            # keeps these
+    cdef const int64_t *x_at
+    cdef const int64_t *x_bytes
+    cdef const int64_t *y_at
+    cdef const char *order
+    cdef const int64_t *depth
+    cdef const int64_t *height
     cdef bint ordered, bytes     # results are bytes
 
     def __init__(self, nest, channels, pieces, rows, columns):
@@ -95,19 +97,23 @@ cdef class DepthwiseDot(Executor):
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.channels, self.padded, self.y_run = channels
-        self.x_at, self.x_bytes, order, self.y_at = pieces
+        x_at, x_bytes, order, y_at = pieces
+        self.packed_rows, depth, height = rows
+        self.tables = x_at, x_bytes, order, y_at, depth, height
+        self.x_at, self.x_bytes = <const int64_t *>elements(x_at, NPY_INT64), <const int64_t *>elements(x_bytes, NPY_INT64)
+        self.y_at = <const int64_t *>elements(y_at, NPY_INT64)
+        self.depth, self.height = <const int64_t *>elements(depth, NPY_INT64), <const int64_t *>elements(height, NPY_INT64)
         self.ordered = order is not None
         if self.ordered:
-            self.order = order
-        self.packed_rows, self.depth, self.height = rows
+            self.order = <const char *>elements(order, NPY_INT8)
         self.bytes = self.y_item == 1
         self.step, self.apart, listed = columns
         self.run_channels = 4 * self.lanes
         self.pieces = self.run_channels // PIECE
         self.runs = ceil_div(self.padded, self.run_channels)
-        if self.x_at.shape[0] != self.runs * self.pieces or self.y_at.shape[0] != self.runs * self.pieces:
-            raise ValueError(f"{self.x_at.shape[0]} pieces of {self.padded} channels")
-        self.used = self.depth.shape[0]
+        if not len(x_at) == len(x_bytes) == len(y_at) == self.runs * self.pieces:
+            raise ValueError(f"{len(x_at)} pieces of {self.padded} channels")
+        self.used = len(depth)
         self.quads = ceil_div(self.used, 4)
         self.run_bytes = self.run_channels * self.quads * g.kernel[2] * self.packed_rows * 4
         self.pairs = ceil_div(g.out[1], self.packed_rows)
@@ -167,8 +173,8 @@ cdef class DepthwiseDot(Executor):
         if self.total == 0:
             return NOTHING
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, True)
-        source = [([*reads, (1, 1, self.x_at[i])], self.x_bytes[i]) for i in range(self.x_at.shape[0])]
-        left = [min(PIECE, self.padded - PIECE * i) for i in range(self.y_at.shape[0])]
+        source = [([*reads, (1, 1, self.x_at[i])], self.x_bytes[i]) for i in range(self.runs * self.pieces)]
+        left = [min(PIECE, self.padded - PIECE * i) for i in range(self.runs * self.pieces)]
         destination = [([*writes, (1, 1, self.y_at[i])], self.y_item * n) for i, n in enumerate(left) if n > 0]
         return Footprint(tuple(source), tuple(destination), self.runs * self.run_bytes,
                          self.sum_item * self.runs * self.run_channels)
@@ -218,9 +224,9 @@ cdef class DepthwiseDot(Executor):
         cdef int64_t count = min(self.run_channels, self.padded - channel)
         s.at, s.channel, s.count, s.y_first = at, channel, count, 0
         s.columns, s.outputs = self.column, self.g.out[2]
-        d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
+        d.at, d.bytes, d.pieces = self.x_at + at, self.x_bytes + at, <int>ceil_div(count, PIECE)
         if self.ordered:
-            d.order = &self.order[at, 0]
+            d.order = self.order + at * PIECE
         d.whole, d.segments = self.whole(at, self.pieces), 1
         d.vectors = <int>ceil_div(count, self.lanes)
         d.w = w + run * self.run_bytes

@@ -54,7 +54,10 @@ cdef class PixelTiles:
     cdef int64_t words
     cdef uint64_t *inside            # the sets: `words` of bits each
     cdef list runs
-    cdef double start[33], tap[33], start_last[33], tap_last[33]  # cycles of a tile by its rows: panels, the last panel
+    cdef double start[33]            # cycles of a tile by its rows: of a panel, of the last one
+    cdef double tap[33]
+    cdef double start_last[33]
+    cdef double tap_last[33]
     cdef double *whole               # cycles before each tile of a period: of a panel, of the last one
     cdef double *last
 

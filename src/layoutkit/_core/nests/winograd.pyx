@@ -20,7 +20,7 @@ Threads take equal shares of the tasks. A group that is shared by several thread
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport NPY_FLOAT32, NPY_FLOAT64, PyArray_DATA, import_array, ndarray
 
 from math import lcm
 
@@ -35,7 +35,7 @@ from ..kernels.winograd cimport (
 )
 from ..runtime.registry cimport best_row, row_named
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, more, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, elements, more, share
 
 import_array()
 
@@ -423,7 +423,7 @@ cdef struct Packed:
     int64_t some, runs                               # channels that are transformed at a time; how often
 
 
-def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u, int threads=1):
+def pack(str types, ndarray w, ndarray gh, ndarray gw, ndarray u, int threads=1):
     """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr].
 
     Both are of the element that `types` names. The taps of a channel are contiguous, in this order or from the last to
@@ -448,7 +448,7 @@ def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw,
         raise ValueError("winograd: the taps of a filter are not contiguous")
     f.w_stride, f.width, f.u_stride = s.of_output // item, <int>u.shape[5], u.strides[1] // item
     f.nh, f.nw, f.rh, f.rw = <int>gh.shape[0], <int>gw.shape[0], <int>gh.shape[1], <int>gw.shape[1]
-    f.gh, f.gw = &gh[0, 0], &gw[0, 0]
+    f.gh, f.gw = <const double *>elements(gh, NPY_FLOAT64), <const double *>elements(gw, NPY_FLOAT64)
     s.some = min(s.channels, (BUFFER_FLOATS // (f.nh * f.nw) - SKEW_BYTES // item) // f.width)
     s.runs = ceil_div(s.channels, s.some)
     threads = threads_for(threads, <double>w.nbytes)
@@ -501,9 +501,10 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
         task += 1
 
 
-def extent(const float[:, ::1] w, int threads=1):
+def extent(ndarray w, int threads=1):
     """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in extent.h."""
     cdef lk_extent extents[EXTENT_THREADS]
+    cdef const float *data = <const float *>elements(w, NPY_FLOAT32)
     cdef int64_t rows = w.shape[0], count = w.shape[1]
     cdef int32_t least, most
     cdef ExtentRun r
@@ -512,7 +513,7 @@ def extent(const float[:, ::1] w, int threads=1):
         return 0.0, 0.0
     memset(extents, 0, sizeof(extents))
     threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
-    r.fn, r.extents, r.w, r.rows, r.count = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn, extents, &w[0, 0], rows, count
+    r.fn, r.extents, r.w, r.rows, r.count = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn, extents, data, rows, count
     with nogil:
         share_out(threads, extent_share, &r)
     for i in range(1, threads):

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
+from numpy cimport PyArray_DATA, PyArray_IS_C_CONTIGUOUS, PyArray_ISCARRAY, ndarray
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from ..kernels cimport LK_COPY, LK_PEAK, lk_kernel
@@ -52,16 +53,17 @@ cdef void peak_share(void *argument, int slot, int part, int parts, lk_portions 
         r.fn((last - first) * r.rounds)
 
 
-def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bint stream=False):
+def copy(ndarray src, ndarray dst, int threads=1, bint stream=False):
     """Seconds to copy `src` to `dst` (equal sizes) by memcpy or by streaming stores on `threads` threads."""
     cdef const lk_kernel *row = best_row(LK_COPY, "x8")
     cdef lk_move_fn fn = <lk_move_fn>row.fn
-    cdef int64_t n = src.shape[0]
+    cdef int64_t n = src.nbytes
     cdef CopyRun r
     cdef double t
-    if dst.shape[0] != n or n == 0:
-        raise ValueError(f"copy: {n} bytes to {dst.shape[0]} bytes")
-    r.fn, r.src, r.dst, r.lines, r.n, r.stream = fn, <const char *>&src[0], <char *>&dst[0], (n + 63) // 64, n, stream
+    if dst.nbytes != n or n == 0 or not (PyArray_IS_C_CONTIGUOUS(src) and PyArray_ISCARRAY(dst)):
+        raise ValueError(f"copy: {n} bytes to {dst.nbytes} bytes, both contiguous")
+    r.fn, r.src, r.dst = fn, <const char *>PyArray_DATA(src), <char *>PyArray_DATA(dst)
+    r.lines, r.n, r.stream = (n + 63) // 64, n, stream
     t = now()
     with nogil:
         share_out(threads, copy_share, &r)
