@@ -100,7 +100,7 @@ def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
             arrays=arrays, threads=program.costs.threads,
         )  # fmt: skip
 
-    program.operation(node, contiguously(make), reads, (to,))
+    program.operation(node, make, reads, (to,))
 
 
 def _as_convolution(program: Building, node: Node) -> None:
