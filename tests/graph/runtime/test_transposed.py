@@ -97,7 +97,7 @@ def test_what_is_fused_and_where_results_lie():
     for layouts in LAYOUTS:
         model = Model(graph, layouts=layouts, threads=2)
         np.testing.assert_allclose(model.run(inputs)["y"], want, rtol=1e-4, atol=1e-5)
-        steps = [line.split()[0] for line in model.explain().splitlines() if line[0].isupper()]
+        steps = [line.split()[0] for line in model.explain().splitlines() if line[:1].isupper()]
         assert steps.count("ConvTranspose") == 1 and not {"BatchNormalization", "LeakyRelu"} & set(steps)
 
 

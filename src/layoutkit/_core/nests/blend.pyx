@@ -144,7 +144,7 @@ cdef class Interpolation(Operation):
         if self.pixel_at == NULL:
             self.straight(&sums, y)
             return
-        if n > 1:
+        if n > 1 or weight[0] != 1:
             sums.y = buffer
             self.sum_rows(&sums)
             p.x = buffer

@@ -273,8 +273,12 @@ class Program:
 
     def _relabelled(self, node: Node, kinds: tuple[int, int]) -> bool:
         """A Transpose between two layouts in which the arrays of its input and its result are the same."""
-        source, to = self.operand(node.inputs[0], kinds[0]), self.result(node.outputs[0], kinds[1])
-        self._tensors.parts[to] = Part(source, 0, 0, self._tensors.buffers[to][0][0])
+        source, to = self.operand(node.inputs[0], kinds[0]), (node.outputs[0], kinds[1])
+        shape = self._tensors.expected(source)[0]
+        if self._tensors.contiguous(source):
+            self._tensors.views[to] = source, shape
+        else:
+            self._tensors.parts[self.result(*to)] = Part(source, 0, 0, shape[0])
         self._nothing(node, (source,), (to,), views=True)
         return True
 

@@ -45,6 +45,16 @@ LK_INLINE vf near_elements(const char *x, vi at)
     return (vf)__builtin_shuffle(low, high, at);
 }
 
+/* As `fused`, of one element: what is at the end of a row in one image may be within it in another. */
+LK_INLINE real fused_one(real a, real b, real c)
+{
+#if defined(__FMA__) || defined(__aarch64__)
+    return (real)(LK_BITS == 64 ? __builtin_fma(a, b, c) : __builtin_fmaf((float)a, (float)b, (float)c));
+#else
+    return a * b + c;
+#endif
+}
+
 LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
 {
     const int64_t count = p->count;
@@ -72,7 +82,7 @@ LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
     for (; j < count; j++) {
         real sum = weight[j] * x[p->at[j]];
         for (int t = 1; t < taps; t++)
-            sum += weight[t * count + j] * x[p->at[t * count + j]];
+            sum = fused_one(weight[t * count + j], x[p->at[t * count + j]], sum);
         *(real *)(p->y + j * p->y_step) = sum;
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -19,7 +20,7 @@ from ...operators.kernels.moves import ORDERS
 from ...operators.layouts import LAST, PLAIN, layouts_of
 from ...operators.moves import order_of
 from ...operators.resize import resized, taps_of
-from .building import Build, Building, Made, Make
+from .building import Build, Building, Make
 
 
 def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -97,7 +98,7 @@ def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def of_whole(make: Make) -> Make:
     """As `make`, for inputs that may be parts of other arrays: these are copied."""
 
-    def bound(x: np.ndarray, y: np.ndarray) -> Made:
+    def bound(x: np.ndarray, y: np.ndarray) -> Operation | Callable[..., None]:
         if x.flags.c_contiguous:
             return make(x, y)
         whole = make(np.empty(x.shape, x.dtype), y)
