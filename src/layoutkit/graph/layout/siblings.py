@@ -43,7 +43,8 @@ def _is_sibling(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether a node is a convolution of one tap, without padding, groups or a residual."""
     if node.op != "Conv" or "integers" in node.attributes or len(node.inputs) > 3 or not is_convolution(node, known):
         return False
-    if not isinstance(node.attributes.get("activation", ""), str | tuple):  # numbers of each may differ
+    activation = node.attributes.get("activation", "")
+    if isinstance(activation, list) or any(isinstance(part, np.ndarray) for part in activation):  # numbers per channel
         return False
     a, taps = node.attributes, known[node.inputs[1]].shape[2:]
     padded = any(a.get("pads", ())) or a.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")

@@ -185,7 +185,7 @@ def running_input(node: Node, known: Mapping[str, Known]) -> int | None:
 
 def is_elementwise(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
     """An operator that is made of steps of the kernels, on float32 or float64."""
-    if len(known[node.outputs[0]].shape) > MOST_AXES:
+    if len(known[node.outputs[0]].shape) > MOST_AXES or len(node.inputs) > MOST_INPUTS:
         return False
     chain = chain_of(node, known)
     return chain is not None and len(chain.steps) <= MOST_STEPS
