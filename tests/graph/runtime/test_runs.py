@@ -185,6 +185,15 @@ def test_profile_sees_every_step(of_python):
     assert all(end <= e.start for end, e in zip(ends, p.events[1:]))
 
 
+def test_profiles_of_conversions(of_python):
+    """Tensors that steps bring to another type have no name of their own in the graph."""
+    of_python("OfPython", lambda inputs, attributes: [inputs[0] + 1])
+    nodes = [conv("x", "a"), Node("OfPython", ("a",), ("b",)), conv("b", "y")]
+    model, x = Model(graph_of(nodes, ("y",)), dtype="bfloat16"), numbers(1, 16, 6, 6)
+    profile = model.profile(x)
+    assert any("as bfloat16" in name for _, name, _ in profile) and str(profile)
+
+
 @pytest.mark.parametrize("layouts", [None, "channels last", "blocked"])
 def test_empty_tensors(layouts):
     nodes = [

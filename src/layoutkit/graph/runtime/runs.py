@@ -83,6 +83,7 @@ class Runs:
                 for step, op in zip(steps, operations)
             ]
         )
+        tensors.forget_imagined()
         self._idle.append(self._memory(arena))
 
     def run(self, inputs: Mapping[str, np.ndarray], times: np.ndarray | None = None) -> dict[str, np.ndarray]:

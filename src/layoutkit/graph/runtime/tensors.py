@@ -80,16 +80,20 @@ class Tensors:
         """Let steps be planned for an array like this one, where a step of Python will leave it."""
         self._stand_ins[place] = np.empty(array.shape, array.dtype)
 
+    def forget_imagined(self) -> None:
+        """Drop what stood for arrays while steps were planned."""
+        self._stand_ins.clear()
+
     def imagined(self, place: Place) -> np.ndarray:
-        """An array like the one that a tensor will have which has no buffer."""
-        if place in self.buffers:
-            return np.empty(*self.buffers[place])
+        """An array like the one that a tensor will have."""
         if place not in self._stand_ins:
             self._stand_ins[place] = np.empty(*self.expected(place))
         return self._stand_ins[place]
 
     def expected(self, place: Place) -> tuple[tuple[int, ...], np.dtype]:
-        """Shape and dtype of the array of a tensor without a buffer."""
+        """Shape and dtype of the array of a tensor."""
+        if place in self.buffers:
+            return self.buffers[place]
         name, kind = place
         of = self.known[name]
         layouts = layouts_of(len(of.shape))
