@@ -76,13 +76,7 @@ class Runs:
         self._python = [step for step in steps if step.call is not None]
         self._left = self._left_by_python()
         self._dependents = self._offsets()
-        operations = [made.get(i) for i in range(len(steps))]
-        self._list = StepList(
-            [
-                (op if step.call is None else None, step.call is not None, [self._index[p] for p in step.places])
-                for step, op in zip(steps, operations)
-            ]
-        )
+        self._list = StepList([(*_compiled(step, made.get(i)), self._places(step)) for i, step in enumerate(steps)])
         tensors.forget_imagined()
         self._idle.append(self._memory(arena))
 
@@ -141,7 +135,7 @@ class Runs:
         if (array.shape, array.dtype) != expected:
             raise ValueError(f"{step.op} {step.name}: {place[0]!r} is {array.dtype} {array.shape}, "
                              f"expected {expected[1]} {expected[0]}")  # fmt: skip
-        return np.require(array, requirements="CA")
+        return np.require(array, requirements=["C", "A"])
 
     # ---- preparing
 
@@ -171,6 +165,10 @@ class Runs:
         left = {place for step in self._python for place in step.writes if place not in self._tensors.buffers}
         read = {place for step in self._steps if step.call is None for place in step.reads}
         return left & (read | set(self._owner.values()))
+
+    def _places(self, step: Step) -> list[int]:
+        """Where the table of addresses has the arrays of a step."""
+        return [self._index[place] for place in step.places]
 
     def _offsets(self) -> dict[Place, list[tuple[Place, int, bool]]]:
         """By tensor whose array each run has anew: the tensors that lie in it, from which byte on, and whether Python
@@ -216,6 +214,11 @@ class Runs:
 
 def _bytes(count: int) -> np.ndarray:
     return empty((count,), np.dtype(np.uint8), "graph") if count else np.empty(0, np.uint8)
+
+
+def _compiled(step: Step, made: object) -> tuple[Operation | None, bool]:
+    """The operation of a step, None if it has none, and whether the step is Python's."""
+    return made if isinstance(made, Operation) and step.call is None else None, step.call is not None
 
 
 def _calling(function: object, step: Step) -> Callable[[Slots], None]:
