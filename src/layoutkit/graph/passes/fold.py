@@ -21,6 +21,7 @@ from ..operators.normalise import affine_of
 from ..operators.resize import resized
 from . import axes_last, normalisations
 from .einsum import einsums_as_products
+from .identities import means_as_pooling, without_effect
 from .patterns import activations
 from .products import Around, attention, scales_and_biases_into_products, views_into_products
 from .quantised import kept_as_integers
@@ -232,16 +233,28 @@ def _affine(node: Node, known: Knowledge, constants) -> tuple[str, np.ndarray, n
         if x.dtype.kind != "f" or scale is None or bias is None or mean is None or variance is None or len(x.shape) < 3:
             return None
         return (node.inputs[0], *affine_of(scale, bias, mean, variance, node.attributes.get("epsilon", 1e-5)))
-    if node.op not in ("Mul", "Add", "Sum") or len(node.inputs) != 2:
+    if node.op not in ("Mul", "Add", "Sum", "Sub", "Div") or len(node.inputs) != 2:
         return None
     y = known[node.outputs[0]]
-    for name, other in (node.inputs, node.inputs[::-1]):
+    for name, other, sign in ((*node.inputs, 1), (*node.inputs[::-1], -1)):
         if known[name].shape == y.shape and y.dtype.kind == "f" and known[name].value is None:
             values = _per_channel(known[other].value, y.shape)
             if values is not None:
-                ones, zeros = np.ones(y.shape[1]), np.zeros(y.shape[1])
-                return (name, values, zeros) if node.op == "Mul" else (name, ones, values)
+                return _scaled_and_shifted(node.op, name, values, sign)
     return None
+
+
+def _scaled_and_shifted(op: str, x: str, values: np.ndarray, sign: int) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """What an operator does to `x` with constants, which are its first operand if `sign` is -1."""
+    ones, zeros = np.ones(len(values)), np.zeros(len(values))
+    if op == "Mul":
+        return x, values, zeros
+    if op == "Div":
+        inverse = 1 / np.where(values == 0, np.nan, values)
+        return (x, inverse, zeros) if sign > 0 and np.isfinite(inverse).all() else None
+    if op == "Sub":
+        return (x, ones, -values) if sign > 0 else (x, -ones, values)
+    return x, ones, values
 
 
 def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
@@ -407,7 +420,8 @@ def _activates(node: Node, known: Knowledge) -> bool:
 
 PASSES = (
     kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
-    remove_identities, activations, pads_into_windows, attention, *normalisations.PASSES, axes_last.channels_in_place,
-    normalisations.parameters_into_normalisations, scales_and_biases_into_products, views_into_products, as_affine,
-    affine_into_makers, affine_into_makers, sums_into_convolutions, epilogues,
+    remove_identities, without_effect, activations, pads_into_windows, attention, *normalisations.PASSES,
+    axes_last.channels_in_place, normalisations.parameters_into_normalisations, scales_and_biases_into_products,
+    views_into_products, as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, means_as_pooling,
+    epilogues,
 )  # fmt: skip
