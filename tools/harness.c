@@ -15,6 +15,7 @@
 #include "gemm/gemm.h"
 #include "gradients/outer.h"
 #include "gradients/tap_sums.h"
+#include "attention/weights.h"
 #include "lrn/lrn.h"
 #include "normalise/moments.h"
 #include "normalise/reduce.h"
@@ -564,6 +565,30 @@ static int pooling_back(const lk_kernel *k, int count, int cols, int how)
         }
     ((lk_pooling_back_fn)k->fn)(&g);
     return memcmp(dx, want, sizeof dx) ? wrong(k, "wrong gradient") : 0;
+}
+
+static int weights(const lk_kernel *k, int count, int how)
+{
+    enum { MOST = 160, ROWS = 2 };
+    static double s[ROWS * MOST], mask[MOST], before[ROWS * MOST], most[ROWS], sum[ROWS], factor[ROWS];
+    int item = item_of(k), bad = 0;
+    lk_weights g = {.s = (char *)s, .s_row = MOST * item, .mask = how ? (char *)mask : 0, .mask_col = how == 2 ? item : 0,
+                    .rows = ROWS, .count = count, .scale = 0.5, .most = (char *)most, .sum = (char *)sum,
+                    .factor = (char *)factor};
+    fill_numbers(k, s, ROWS * MOST), fill_numbers(k, mask, MOST), memcpy(before, s, sizeof s);
+    for (int i = 0; i < ROWS; i++) set_number(k, most, i, -INFINITY), set_number(k, sum, i, 0);
+    ((lk_weights_fn)k->fn)(&g);
+    for (int i = 0; i < ROWS; i++) {
+        double total = 0;
+        for (int j = 0; j < count; j++) {
+            double x = 0.5 * number(k, before, i * MOST + j) + (how ? number(k, mask, how == 2 ? j : 0) : 0);
+            double want = exp(x - number(k, most, i));
+            total += want;
+            bad |= fabs(number(k, s, i * MOST + j) - want) > 1e-5 * want;
+        }
+        bad |= fabs(number(k, sum, i) - total) > 1e-5 * total || number(k, factor, i) != 0;
+    }
+    return bad ? wrong(k, "wrong weights") : 0;
 }
 
 static int lrn(const lk_kernel *k, int count, int size)
@@ -1197,6 +1222,14 @@ static int check_pooling_back(const lk_kernel *k)
     return bad;
 }
 
+static int check_weights(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count <= 130; count++)
+        for (int how = 0; how < 3; how++) bad += weights(k, count, how);
+    return bad;
+}
+
 static int check_lrn(const lk_kernel *k)
 {
     int bad = 0;
@@ -1369,6 +1402,7 @@ static int check(const lk_kernel *k)
     case LK_POOLING: return check_pooling(k);
     case LK_POOLING_BACK: return check_pooling_back(k);
     case LK_LRN: return check_lrn(k);
+    case LK_WEIGHTS: return check_weights(k);
     case LK_ADD: return check_add(k);
     case LK_MOMENTS: case LK_SCALE: case LK_SOFTMAX: case LK_REDUCE: return check_lines(k);
     case LK_OUTER: return check_outer(k);

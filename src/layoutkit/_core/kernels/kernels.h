@@ -44,7 +44,7 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) X(CONVERT, convert) \
     X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) X(WINOGRAD_OUT, winograd_out) \
     X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_TAPS, winograd_taps) X(POOLING_BACK, pooling_back) \
-    X(EXTENT, extent) X(MOMENTS, moments) X(SCALE, scale) X(SOFTMAX, softmax) X(REDUCE, reduce)
+    X(EXTENT, extent) X(MOMENTS, moments) X(SCALE, scale) X(SOFTMAX, softmax) X(REDUCE, reduce) X(WEIGHTS, weights)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
 /* What rows that multiply say beside the register tile: how a loop nest has to lay out A and B, and what a tile takes.

@@ -4,7 +4,8 @@
 
 Rows of A are broadcast: they are read in place, or from a copy where their numbers do not follow one another. B is read
 in panels of `nr` columns: a constant is packed once; other panels by the thread that multiplies them where matrices are
-small, for all threads where they are large, and not at all where they are read once. A and B may change places (ways.py).
+small, for all threads where they are large, and not at all where they are read once. A and B may change places, see
+ways.py.
 
 Sums go through k in order, in chunks, however matrices are packed and shared: the bits are the same.
 """
@@ -17,14 +18,14 @@ import numpy as np
 
 from .ways import TYPES, best_way, offsets, place
 
-from ..kernels cimport LK_COPY, LK_EPILOGUE, LK_GATHER, LK_TRANSPOSE, lk_kernel
+from ..kernels cimport LK_EPILOGUE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn
-from ..kernels.moves cimport lk_move, lk_move_fn
-from ..runtime.registry cimport best_row, row_named, row_of
+from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, clip_of, enter, leave, share
 from .operation cimport Operation
+from .packing cimport Moves, move, moves_of
 from .route cimport Epilogue
 
 import_array()
@@ -105,7 +106,7 @@ cdef class Matmul(Operation):
 
     cdef lk_gemm_fn micro_kernel
     cdef lk_epilogue_fn epilogue_kernel
-    cdef lk_move_fn copy, transpose, gather
+    cdef Moves moves
     cdef const lk_kernel *kernel_row
     cdef int mr, nr, lanes, item, threads, source
     cdef int place[4]                   # which array of a run a, b, c and add are views of, -1: none
@@ -129,7 +130,8 @@ cdef class Matmul(Operation):
     cdef int64_t c_step[MAX_ROWS]
     cdef int64_t sums_step[MAX_ROWS]
 
-    def __init__(self, a, b, c, *, bias=None, Epilogue epilogue=None, add=None, str constant="", arrays=None, int threads=1):
+    def __init__(self, a, b, c, *, bias=None, Epilogue epilogue=None, add=None, str constant="", arrays=None,
+                 int threads=1):
         given = a, b, c, add
         names = "a", "b", "c", "add"
         _check(a, b, c, add, bias)
@@ -156,14 +158,12 @@ cdef class Matmul(Operation):
             self.pack_constant(way.b)
 
     cdef int take_kernels(self, way) except -1:
-        types, width = TYPES[self.item], f"x{8 * self.item}"
+        types = TYPES[self.item]
         self.kernel_row = row_named(way.kernel.name)
         self.micro_kernel = <lk_gemm_fn>self.kernel_row.fn
         self.mr, self.nr, self.lanes = way.kernel.mr, way.kernel.nr, way.kernel.lanes
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, types, self.kernel_row.isa).fn
-        self.copy = <lk_move_fn>best_row(LK_COPY, "x8").fn
-        self.transpose = <lk_move_fn>best_row(LK_TRANSPOSE, width).fn
-        self.gather = <lk_move_fn>best_row(LK_GATHER, width).fn
+        self.moves = moves_of(self.item)
         return 0
 
     cdef int take_strides(self, way) except -1:
@@ -211,7 +211,8 @@ cdef class Matmul(Operation):
     cdef int take_threads(self, double cycles) except -1:
         """As many as have enough to do."""
         cdef double moved = <double>self.item * self.batches * (self.m * self.k + self.k * self.n + self.m * self.n)
-        self.threads = <int>max(1.0, min(<double>self.threads, max(cycles, moved / BYTES_PER_CYCLE) / CYCLES_PER_THREAD))
+        cdef double work = max(cycles, moved / BYTES_PER_CYCLE)
+        self.threads = <int>max(1.0, min(<double>self.threads, work / CYCLES_PER_THREAD))
         return 0
 
     cdef int share_work(self, bint constant) except -1:
@@ -440,7 +441,8 @@ cdef class Matmul(Operation):
             tile.to_prefetch += tile.to_prefetch_bytes
         tile.b = b
 
-    cdef void finish(self, Work *w, char *y, int64_t offset, const int64_t *rows, int64_t row, int64_t column) noexcept nogil:
+    cdef void finish(self, Work *w, char *y, int64_t offset, const int64_t *rows, int64_t row,
+                     int64_t column) noexcept nogil:
         """The epilogue of a tile, at y + offset + rows[i]."""
         cdef lk_epilogue *f = &w.rest
         f.y, f.offset, f.row, f.rows, f.count = y, offset, rows, w.tile.rows, w.tile.cols
@@ -457,7 +459,7 @@ cdef class Matmul(Operation):
         if r.add != NULL:
             for i in range(tile.rows):
                 at = first + self.c_offset(row + i)
-                self.move(r.add + at, self.c_row, self.c_col, added + i * pitch, pitch, 1, tile.cols)
+                move(&self.moves, r.add + at, self.c_row, self.c_col, added + i * pitch, pitch, self.item, 1, tile.cols)
             w.rest.add = added
         if w.follows:
             self.finish(w, w.sums, 0, self.sums_step, row, column)
@@ -465,7 +467,7 @@ cdef class Matmul(Operation):
         while i < tile.rows:
             rows = 1 if self.c_rows != NULL else tile.rows
             at = first + self.c_offset(row + i)
-            self.move(w.sums + i * pitch, pitch, self.item, r.c + at, self.c_row, rows, tile.cols, self.c_col)
+            move(&self.moves, w.sums + i * pitch, pitch, self.item, r.c + at, self.c_row, self.c_col, rows, tile.cols)
             i += rows
 
     # ---- copies
@@ -478,47 +480,26 @@ cdef class Matmul(Operation):
 
     cdef void pack_panel(self, const char *b, int64_t panel, char *to) noexcept nogil:
         """Panel number `panel` of a matrix at b: [k][nr], the rest of the last vector of columns zeros."""
-        cdef int64_t cols = min(self.nr, self.n - panel * self.nr)
+        cdef int64_t cols = min(self.nr, self.n - panel * self.nr), pitch = self.nr * self.item
         if cols % self.lanes:
-            memset(to, 0, self.k * self.nr * self.item)
-        self.move(b + panel * self.nr * self.b_col, self.b_k, self.b_col, to, self.nr * self.item, self.k, cols)
+            memset(to, 0, self.k * pitch)
+        b += panel * self.nr * self.b_col
+        move(&self.moves, b, self.b_k, self.b_col, to, pitch, self.item, self.k, cols)
 
     cdef void copy_rows(self, const char *a, int64_t row, int64_t end, char *to) noexcept nogil:
         """Rows [row, end) of a matrix, each with its numbers one after another."""
         cdef int64_t rows = 1 if self.a_rows != NULL else end - row
         while row < end:
-            self.move(a + self.a_offset(row), self.a_row, self.a_k, to, self.pitch, rows, self.k)
+            move(&self.moves, a + self.a_offset(row), self.a_row, self.a_k, to, self.pitch, self.item, rows, self.k)
             to += rows * self.pitch
             row += rows
-
-    cdef void move(self, const char *src, int64_t s_row, int64_t s_col, char *dst, int64_t d_row, int64_t rows,
-                   int64_t cols, int64_t d_col=0) noexcept nogil:
-        """rows x cols elements; d_col = 0: they follow one another in a row of dst."""
-        cdef lk_move m
-        if rows <= 0 or cols <= 0:
-            return
-        memset(&m, 0, sizeof(lk_move))
-        if d_col == 0:
-            d_col = self.item
-        m.src, m.dst = src, dst
-        m.n0, m.n1, m.s0, m.s1, m.d0, m.d1 = rows, cols, s_row, s_col, d_row, d_col
-        if (s_col == self.item or cols == 1) and (d_col == self.item or cols == 1):
-            m.n1, m.s1, m.d1 = cols * self.item, 1, 1
-            self.copy(&m)
-        elif s_row == self.item and d_col == self.item:
-            self.transpose(&m)
-        elif s_col == self.item and d_row == self.item:
-            m.n0, m.n1, m.s0, m.s1, m.d0, m.d1 = cols, rows, s_col, s_row, d_col, d_row
-            self.transpose(&m)
-        else:
-            self.gather(&m)
 
 
 def _check(a, b, c, add, bias):
     """Whether these can be multiplied."""
     (m, k), (l, n) = a.shape[-2:], b.shape[-2:]
-    fits = k == l and c.shape[-2:] == (m, n) and np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2]) == c.shape[:-2]
-    if not fits:
+    outer = c.shape[:-2]
+    if k != l or c.shape[-2:] != (m, n) or np.broadcast_shapes(a.shape[:-2], b.shape[:-2], outer) != outer:
         raise ValueError(f"Matmul: {a.shape} times {b.shape} into {c.shape}")
     for name, x in (("a", a), ("b", b), ("c", c), ("add", add), ("bias", bias)):
         if x is not None and (x.dtype != c.dtype or x.dtype.kind != "f" or x.itemsize not in TYPES):
@@ -528,4 +509,5 @@ def _check(a, b, c, add, bias):
     if bias is not None and bias.shape != (n,):
         raise ValueError(f"Matmul: a bias of shape {bias.shape}, expected {(n,)}")
     if add is not None and (add.shape, add.strides) != (c.shape, c.strides):
-        raise ValueError(f"Matmul: what is added has shape and strides {add.shape}, {add.strides}, the result {c.shape}, {c.strides}")
+        there, here = (add.shape, add.strides), (c.shape, c.strides)
+        raise ValueError(f"Matmul: what is added has shape and strides {there}, the result {here}")

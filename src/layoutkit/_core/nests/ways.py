@@ -75,14 +75,7 @@ class Way:
     def cycles(self) -> float:
         """On one thread."""
         tiles = -(-self.m // self.kernel.mr)
-        whole, rest = divmod(self.n, self.kernel.nr)
-        total = 0.0
-        for count, columns in ((whole, self.kernel.nr), (1, rest)):
-            vectors = -(-columns // self.kernel.lanes)
-            if count and columns:
-                assert self.kernel.tile is not None
-                cycles = tile_cycles(self.kernel.tile.cycles, self.m / tiles, vectors, self.k, max(1, self.k))
-                total += count * tiles * cycles
+        total = product_cycles(self.kernel, self.m, self.n, self.k)
         if self.packs_rows and not self.constant_a:
             total += _packing(self.a, -1, -2) * self.m * self.k
         if not self.constant_b and (tiles > 1 or self.b.strides[-1] != self.b.itemsize):
@@ -103,6 +96,17 @@ def best_way(a: np.ndarray, b: np.ndarray, c: np.ndarray, constant: str, per_col
     cycles = [way.cycles() for way in ways]
     at = cycles.index(min(cycles))
     return ways[at].settle(), cycles[at]
+
+
+def product_cycles(kernel: Kernel, m: int, n: int, k: int) -> float:
+    """Of the tiles of a product of matrices, which share rows evenly."""
+    tiles, total = -(-m // kernel.mr), 0.0
+    assert kernel.tile is not None
+    for count, columns in ((n // kernel.nr, kernel.nr), (1, n % kernel.nr)):
+        if columns and count and tiles:
+            vectors = -(-columns // kernel.lanes)
+            total += count * tiles * tile_cycles(kernel.tile.cycles, m / tiles, vectors, k, max(1, k))
+    return total
 
 
 def _packing(x: np.ndarray, along: int, across: int) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from .base import operator, required
@@ -44,6 +46,18 @@ def _matmul_shape(node, inputs):
 @operator("MatMul", shape=_matmul_shape)
 def _matmul(inputs, attributes):
     return [np.asarray(np.matmul(*inputs)).astype(inputs[0].dtype, copy=False)]
+
+
+@operator("TiledAttention")
+def _attention(inputs, attributes):
+    q, k, v = (view.of(np.ascontiguousarray(x)) for view, x in zip(attributes["views"], inputs))
+    x = np.matmul(q, k.swapaxes(-1, -2)) * q.dtype.type(attributes["scale"])
+    x = x + inputs[3] if len(inputs) > 3 else x
+    w = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf))
+    into = attributes["into"]
+    y = np.empty(prod(into.shape), q.dtype)
+    into.of(y)[...] = np.matmul(w / w.sum(-1, keepdims=True), v)
+    return [y]
 
 
 @operator("MatMulInteger", shape=_matmul_shape)

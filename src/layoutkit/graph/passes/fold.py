@@ -17,6 +17,7 @@ from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
 from ..operators.normalise import affine_of
 from . import axes_last, normalisations
 from .patterns import activations
+from .products import Around, attention, scales_and_biases_into_products, views_into_products
 from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]
@@ -297,6 +298,8 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
         other = next(name for name in node.inputs if name != last)
         if known[other].value is not None:  # a residual must be computed by a step
             continue
+        if makers[last].op in ("Gemm", "MatMul") and not Around(graph, known).may_be_read_by_strides(other):
+            continue
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
@@ -307,6 +310,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution can still take an epilogue."""
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
+    if node.op in ("Gemm", "MatMul"):
+        return plain and _is_step(name, users, graph, known) and is_matmul(node, known)
     return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
 
 
@@ -358,6 +363,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 PASSES = (
     kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, activations,
     pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
-    normalisations.parameters_into_normalisations, as_affine, affine_into_makers, affine_into_makers,
+    normalisations.parameters_into_normalisations, attention, scales_and_biases_into_products, views_into_products,
+    as_affine, affine_into_makers, affine_into_makers,
     sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip

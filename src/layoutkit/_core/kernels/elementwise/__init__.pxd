@@ -15,7 +15,7 @@ cdef extern from "elementwise/add.h" nogil:
 
 cdef extern from "elementwise/epilogue.h" nogil:
     enum:
-        LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
+        LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_MUL, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
     ctypedef struct lk_step:
         int step, kind
         const char *numbers

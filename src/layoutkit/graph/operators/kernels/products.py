@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Products of matrices, and attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ def is_product(node: Node, known: Mapping[str, Known]) -> bool:
     """One of rows with a constant matrix, which narrow numbers and integers are multiplied in too."""
     a, b = known[node.inputs[0]], known[node.inputs[1]]
     rows = len(a.shape) >= 2 and len(b.shape) == 2 and bool(prod(a.shape)) and bool(prod(b.shape))
+    rows = rows and not {"views", "into"} & set(node.attributes)
     return rows and b.value is not None and not node.attributes.get("transA") and is_matmul(node, known)
 
 
 def _adds_constants(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether what is added to the product is a constant per column, or nothing."""
     c = known[node.inputs[2]] if node.input(2) else None
-    columns = known[node.outputs[0]].shape[-1:]
-    return c is None or (c.value is not None and c.dtype == F32 and c.shape in ((), (1,), columns, (1, *columns)))
+    if c is None:
+        return True
+    n = (known[node.outputs[0]] if "into" not in node.attributes else node.attributes["into"]).shape[-1:]
+    return c.value is not None and c.dtype == F32 and (c.value.size == 1 or c.shape[-1:] == n == (c.value.size,))
 
 
-KERNELS = dict.fromkeys(("Gemm", "MatMul"), Kernel(is_matmul, strided=True))
+KERNELS = {
+    **dict.fromkeys(("Gemm", "MatMul"), Kernel(is_matmul)),
+    "TiledAttention": Kernel(lambda node, known, kind: kind == PLAIN),
+}

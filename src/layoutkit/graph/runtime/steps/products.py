@@ -1,4 +1,4 @@
-"""Products of matrices; those of narrow numbers and integers with a constant are convolutions of one tap over rows."""
+"""Products of matrices, and attention; narrow numbers and integers are multiplied by a constant as convolutions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.nests.attention import Attention
 from ...._core.nests.matmul import Matmul
 from ...._core.nests.operation import Operation
 from ....convolutions.conv import CLASSES, bind
@@ -45,7 +46,9 @@ def _matmul(program: Building, node: Node) -> None:
         values = [None if v is None else v * alpha for v in values]
         alpha = np.float32(1)
     reads = tuple(program.operand(name, PLAIN, FLOAT) for name, v in zip(names, values) if v is None)
-    columns = (known[node.outputs[0]].shape or (1,))[-1] if len(known[names[1]].shape) > 1 else 1
+    adds = (program.operand(node.inputs[3], PLAIN, FLOAT),) if node.input(3) else ()
+    views, into = attributes.get("views", (None, None)), attributes.get("into")
+    columns = ((into or known[node.outputs[0]]).shape or (1,))[-1] if len(known[names[1]].shape) > 1 else 1
     bias = _bias(node, program, columns)
     steps: list[Any] = []
     if alpha != 1:
@@ -60,14 +63,44 @@ def _matmul(program: Building, node: Node) -> None:
     def make(*arrays: np.ndarray) -> Matmul:
         *given, y = arrays
         a, b = (given.pop(0) if v is None else np.asarray(v) for v in values)
+        a, b = (x if view is None else view.of(x) for x, view in zip((a, b), views))
+        add = given.pop(0) if given else None
+        if into is not None:
+            y, add = into.of(y), None if add is None else into.of(add)
         y = y.reshape(y.shape + (1,) * (b.ndim == 1)) if a.ndim > 1 else y.reshape((*y.shape[: b.ndim - 2], 1, columns))
         a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
         a, b = (x.swapaxes(-1, -2) if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
         return Matmul(
-            a, b, y, bias=bias, epilogue=epilogue, constant=constant, arrays=arrays, threads=program.costs.threads
+            a,
+            b,
+            y,
+            bias=bias,
+            epilogue=epilogue,
+            add=add,
+            constant=constant,
+            arrays=arrays,
+            threads=program.costs.threads,
         )
 
-    program.operation(node, make, reads, (to,))
+    program.operation(node, make, (*reads, *adds), (to,))
+
+
+def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    views, into, scale = (node.attributes[key] for key in ("views", "into", "scale"))
+    known, to = program.known, program.result(node.outputs[0], PLAIN, FLOAT)
+    mask = known[node.inputs[3]].value if node.input(3) else None
+    constant = mask is not None
+    reads = tuple(program.operand(name, PLAIN, FLOAT) for name in node.inputs[: 3 if constant else 4])
+
+    def make(*arrays: np.ndarray) -> Attention:
+        *given, y = arrays
+        q, k, v = (view.of(x) for view, x in zip(views, given))
+        return Attention(
+            q, k, v, into.of(y), mask if constant else (*given[3:], None)[0], scale=scale, constant_mask=constant,
+            arrays=arrays, threads=program.costs.threads,
+        )  # fmt: skip
+
+    program.operation(node, contiguously(make), reads, (to,))
 
 
 def _as_convolution(program: Building, node: Node) -> None:
@@ -78,19 +111,26 @@ def _as_convolution(program: Building, node: Node) -> None:
         np.ascontiguousarray(w)[:, :, None], _bias(node, program, len(w)), layout="NWC", filter_layout="OIW",
         activation=a.get("activation"), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
     )  # fmt: skip
-    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
+    at = program.operand(node.inputs[0], PLAIN, f.x)
+    adds = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()
+    to = program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
 
-    def multiply(x: np.ndarray, y: np.ndarray) -> None:
-        op(x.reshape(1, rows, -1), y.reshape(1, rows, -1))
+    def of_rows(*arrays: np.ndarray) -> list[np.ndarray]:
+        return [array.reshape(1, rows, -1) for array in arrays]
 
-    def make(x: np.ndarray, y: np.ndarray) -> Operation | Callable[..., None]:
-        if not x.flags.c_contiguous:  # a part of another tensor
+    def multiply(x: np.ndarray, *others: np.ndarray) -> None:
+        x, *add, y = of_rows(x, *others)
+        op(x, y, *add)
+
+    def make(*arrays: np.ndarray) -> Operation | Callable[..., None]:
+        if not all(array.flags.c_contiguous for array in arrays[:-1]):  # a part of another tensor
             return multiply
-        made = bind(op, x.reshape(1, rows, -1), y.reshape(1, rows, -1), None)
+        x, *add, y = of_rows(*arrays)
+        made = bind(op, x, y, add[0] if add else None)
         return made if isinstance(made, Operation) else multiply
 
-    program.operation(node, make, (at,), (to,))
+    program.operation(node, make, (at, *adds), (to,))
 
 
-BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product}
+BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product, "TiledAttention": _attention}

@@ -1,0 +1,45 @@
+"""Copies of matrices between strides, by the kernels that are fastest for them."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from ..kernels cimport LK_COPY, LK_GATHER, LK_TRANSPOSE
+from ..kernels.moves cimport lk_move, lk_move_fn
+from ..runtime.registry cimport best_row
+
+
+cdef struct Moves:
+    lk_move_fn copy, transpose, gather
+    int item  # bytes of an element
+
+
+cdef inline Moves moves_of(int item) except *:
+    cdef Moves moves
+    width = f"x{8 * item}"
+    moves.item = item
+    moves.copy = <lk_move_fn>best_row(LK_COPY, "x8").fn
+    moves.transpose = <lk_move_fn>best_row(LK_TRANSPOSE, width).fn
+    moves.gather = <lk_move_fn>best_row(LK_GATHER, width).fn
+    return moves
+
+
+cdef inline void move(const Moves *moves, const char *src, int64_t s_row, int64_t s_col, char *dst, int64_t d_row,
+                      int64_t d_col, int64_t rows, int64_t cols) noexcept nogil:
+    """rows x cols elements, whose rows and columns are so many bytes apart on both sides."""
+    cdef lk_move m
+    cdef int64_t item = moves.item
+    if rows <= 0 or cols <= 0:
+        return
+    memset(&m, 0, sizeof(lk_move))
+    m.src, m.dst = src, dst
+    m.n0, m.n1, m.s0, m.s1, m.d0, m.d1 = rows, cols, s_row, s_col, d_row, d_col
+    if (s_col == item or cols == 1) and (d_col == item or cols == 1):
+        m.n1, m.s1, m.d1 = cols * item, 1, 1
+        moves.copy(&m)
+    elif s_row == item and d_col == item:
+        moves.transpose(&m)
+    elif s_col == item and d_row == item:
+        m.n0, m.n1, m.s0, m.s1, m.d0, m.d1 = cols, rows, s_col, s_row, d_col, d_row
+        moves.transpose(&m)
+    else:
+        moves.gather(&m)
