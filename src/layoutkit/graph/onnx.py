@@ -20,7 +20,7 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
-OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # operators of our graphs that ONNX does not have
+OURS = {"Affine", "TiledAttention", "AlongAxis", "ChannelShuffle"}  # operators of our graphs that ONNX does not have
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",

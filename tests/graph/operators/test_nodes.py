@@ -26,7 +26,7 @@ REFUSED = {
 }
 
 # Without a case of their own.
-UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "MaxRoiPool"}
+UNTRIED = {"Affine", "TiledAttention", "AlongAxis", "ChannelShuffle", "MaxRoiPool"}
 REQUIRED = """
     Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN Relu LeakyRelu PRelu Elu

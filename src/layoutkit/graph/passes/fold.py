@@ -311,6 +311,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
     if node.op in ("Gemm", "MatMul"):
+        scaled = node.attributes.get("alpha", 1) != 1  # what is added would be, too, unless a constant is
+        plain = plain and not (scaled and all(known[x].value is None for x in node.inputs[:2]))
         return plain and _is_step(name, users, graph, known) and is_matmul(node, known)
     return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
 
