@@ -5,7 +5,7 @@ import pytest
 from conftest import NEST_ISAS, using_isa
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_matmul import placed, placements
+from strided import placed, placements
 
 from layoutkit._core.nests.attention import Attention
 

@@ -22,7 +22,7 @@ __all__ = ["Unsupported", "load"]
 DOMAINS = ("", "ai.onnx")
 MAX_DEPTH = 16  # of graphs inside of one another
 # operators of our graphs that ONNX does not have
-OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps"}
+OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "TiledAttention"}
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",

@@ -27,7 +27,7 @@ REFUSED = {
 }
 
 # Without a case of their own.
-UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "MaxRoiPool"}
+UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "TiledAttention", "MaxRoiPool"}
 REQUIRED = """
     Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN Relu LeakyRelu PRelu Elu

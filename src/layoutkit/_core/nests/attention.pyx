@@ -16,7 +16,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime import registry
-from .ways import TYPES, joined, offsets, place, product_cycles
+from .ways import TYPES, broadcasts, joined, offsets, place, product_cycles
 
 from ..kernels cimport LK_EPILOGUE, LK_WEIGHTS, lk_kernel
 from ..kernels.attention cimport lk_weights, lk_weights_fn
@@ -357,10 +357,9 @@ def _check(q, k, v, o, mask):
             raise ValueError(f"Attention: strides of {name} {x.strides} are no multiples of an element")
     (queries, depth), (keys, width), outer = q.shape[-2:], v.shape[-2:], o.shape[:-2]
     fits = k.shape[-2:] == (keys, depth) and o.shape[-2:] == (queries, width)
-    fits = fits and np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2], outer) == outer
+    fits = fits and broadcasts(outer, q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if mask is not None:
-        whole = (*outer, queries, keys)
-        fits = fits and np.broadcast_shapes(mask.shape, whole) == whole
+        fits = fits and broadcasts((*outer, queries, keys), mask.shape)
     if not fits:
         shapes = ", ".join([f"{name} {x.shape}" for name, x in given.items() if x is not None])
         raise ValueError(f"Attention: {shapes}")

@@ -16,7 +16,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
-from .ways import TYPES, best_way, offsets, place
+from .ways import TYPES, best_way, broadcasts, offsets, place
 
 from ..kernels cimport LK_EPILOGUE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
@@ -498,8 +498,7 @@ cdef class Matmul(Operation):
 def _check(a, b, c, add, bias):
     """Whether these can be multiplied."""
     (m, k), (l, n) = a.shape[-2:], b.shape[-2:]
-    outer = c.shape[:-2]
-    if k != l or c.shape[-2:] != (m, n) or np.broadcast_shapes(a.shape[:-2], b.shape[:-2], outer) != outer:
+    if k != l or c.shape[-2:] != (m, n) or not broadcasts(c.shape[:-2], a.shape[:-2], b.shape[:-2]):
         raise ValueError(f"Matmul: {a.shape} times {b.shape} into {c.shape}")
     for name, x in (("a", a), ("b", b), ("c", c), ("add", add), ("bias", bias)):
         if x is not None and (x.dtype != c.dtype or x.dtype.kind != "f" or x.itemsize not in TYPES):

@@ -116,6 +116,12 @@ def _packing(x: np.ndarray, along: int, across: int) -> float:
     return TRANSPOSE_CYCLES if x.strides[across] == x.itemsize else GATHER_CYCLES
 
 
+def broadcasts(to: Sequence[int], *shapes: Sequence[int]) -> bool:
+    """Whether shapes are broadcast to one."""
+    given = [shape[::-1] for shape in shapes]
+    return all(len(s) <= len(to) and all(n in (1, m) for n, m in zip(s, to[::-1])) for s in given)
+
+
 def joined(axes: Sequence[Axis]) -> list[Axis]:
     """Axes, outermost first, where neighbours that are one axis in all of their arrays are joined."""
     kept: list[Axis] = []

@@ -362,6 +362,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
     if node.op in ("Gemm", "MatMul"):
+        scaled = node.attributes.get("alpha", 1) != 1  # what is added would be, too, unless a constant is
+        plain = plain and not (scaled and all(known[x].value is None for x in node.inputs[:2]))
         return plain and is_step(name, users, graph, known) and is_matmul(node, known)
     return node.op == "Conv" and plain and is_step(name, users, graph, known) and is_convolution(node, known)
 
@@ -420,8 +422,8 @@ def _activates(node: Node, known: Knowledge) -> bool:
 
 PASSES = (
     kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
-    remove_identities, without_effect, activations, pads_into_windows, attention, *normalisations.PASSES,
-    axes_last.channels_in_place, normalisations.parameters_into_normalisations, scales_and_biases_into_products,
-    views_into_products, as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, means_as_pooling,
-    epilogues,
+    remove_identities, without_effect, activations, pads_into_windows, *normalisations.PASSES,
+    axes_last.channels_in_place, normalisations.parameters_into_normalisations, attention,
+    scales_and_biases_into_products, views_into_products, as_affine, affine_into_makers, affine_into_makers,
+    sums_into_convolutions, means_as_pooling, epilogues,
 )  # fmt: skip

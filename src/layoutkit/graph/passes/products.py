@@ -235,12 +235,16 @@ def _biased(node: Node, known: Knowledge) -> str:
 
 
 def _replaced(graph: Graph, replacement: Callable[[Node], Node]) -> Graph:
-    """With other nodes, which may make what later ones made."""
+    """With other nodes; one may make what the last of several nodes made, each of which read the one before only."""
     made: dict[str, Node] = {}
+    gone: set[str] = set()
     for node in graph.nodes:
-        if node.outputs[0] not in made:
-            node = replacement(node)
-            made[node.outputs[0]] = node
+        if node.outputs[0] in made or not gone.isdisjoint(node.inputs):
+            gone.update(name for name in node.outputs if name not in made)
+            continue
+        new = replacement(node)
+        made[new.outputs[0]] = new
+        gone.update(name for name in node.outputs if name not in new.outputs)
     return _rebuilt(graph, list(made.values()))
 
 

@@ -17,7 +17,7 @@ from ...ir import Node
 from ...layout.costs import FLOAT, factors_of
 from ...operators.kernels import F32, is_product
 from ...operators.layouts import PLAIN
-from .building import Build, Building
+from .building import Build, Building, Make
 
 
 def _bias(node: Node, program: Building, columns: int) -> np.ndarray | None:
@@ -71,18 +71,31 @@ def _matmul(program: Building, node: Node) -> None:
         a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
         a, b = (x.swapaxes(-1, -2) if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
         return Matmul(
-            a,
-            b,
-            y,
-            bias=bias,
-            epilogue=epilogue,
-            add=add,
-            constant=constant,
-            arrays=arrays,
+            a, b, y, bias=bias, epilogue=epilogue, add=add, constant=constant, arrays=arrays,
             threads=program.costs.threads,
-        )
+        )  # fmt: skip
 
-    program.operation(node, make, (*reads, *adds), (to,))
+    strided = any(views) or into is not None or bool(adds)
+    program.operation(node, _contiguously(make) if strided else make, (*reads, *adds), (to,))
+
+
+def _contiguously(make: Callable[..., Operation]) -> Make:
+    """An operation on contiguous arrays, on copies of them where they are parts of others."""
+
+    def made(*arrays: np.ndarray) -> Operation | Callable[..., None]:
+        if all(x.flags.c_contiguous for x in arrays):
+            return make(*arrays)
+        operation = make(*(np.ascontiguousarray(x) for x in arrays))
+
+        def run(*arrays: np.ndarray) -> None:
+            copies = [np.ascontiguousarray(x) for x in arrays]
+            operation(*copies)
+            if copies[-1] is not arrays[-1]:
+                arrays[-1][...] = copies[-1]
+
+        return run
+
+    return made
 
 
 def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -100,7 +113,7 @@ def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
             arrays=arrays, threads=program.costs.threads,
         )  # fmt: skip
 
-    program.operation(node, make, reads, (to,))
+    program.operation(node, _contiguously(make), reads, (to,))
 
 
 def _as_convolution(program: Building, node: Node) -> None:
