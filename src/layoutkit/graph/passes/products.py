@@ -249,4 +249,13 @@ def _replaced(graph: Graph, replacement: Callable[[Node], Node]) -> Graph:
 
 
 def _rebuilt(graph: Graph, nodes: list[Node]) -> Graph:
-    return Graph(nodes, graph.inputs, (), graph.constants).needed(graph.outputs)
+    """A graph of those of these nodes that its outputs need: others may read what is not made any more."""
+    makers = {name: node for node in nodes for name in node.outputs if name}
+    todo, needed = [makers[name] for name in graph.outputs if name in makers], set[int]()
+    while todo:
+        node = todo.pop()
+        if id(node) not in needed:
+            needed.add(id(node))
+            todo += [makers[name] for name in node.present_inputs() if name in makers]
+    left = [node for node in nodes if id(node) in needed]
+    return Graph(left, graph.inputs, (), graph.constants).needed(graph.outputs)
