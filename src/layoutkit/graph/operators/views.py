@@ -105,14 +105,11 @@ def _gathered(node: Node, view: View, known: Mapping[str, Known]) -> View | None
 
 
 def _sliced(node: Node, view: View, known: Mapping[str, Known]) -> View | None:
-    """A part along some axes, forwards."""
-    lists = [known[name].value if name else None for name in (*node.inputs[1:], "", "")[:4]]
-    if any(v is None for v in lists[:2]) or any(n and known[n].value is None for n in node.inputs[1:]):
+    """A part along some axes, forwards, where what it does is in attributes (`constants_into_attributes`)."""
+    if len(node.inputs) > 1 or "axes" not in node.attributes:
         return None
-    starts, ends = (v.reshape(-1).tolist() for v in lists[:2] if v is not None)
-    axes = range(len(starts)) if lists[2] is None else lists[2].reshape(-1).tolist()
-    steps = [1] * len(starts) if lists[3] is None else lists[3].reshape(-1).tolist()
-    for begin, end, axis, step in zip(starts, ends, axes, steps):
+    starts, ends, axes = (node.attributes[key] for key in ("starts", "ends", "axes"))
+    for begin, end, axis, step in zip(starts, ends, axes, node.attributes.get("steps", [1] * len(starts))):
         if step <= 0:
             return None
         indices = range(view.shape[axis])[begin:end:step]
