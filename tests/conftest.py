@@ -19,6 +19,8 @@ team.assume(max(4, os.cpu_count() or 1))  # regions of several threads, also whe
 # Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
 WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]
 
+EMULATED = registry.isas(emulated=True)  # sets of processors that this one is not
+
 # Loop nests are compiled once: they run on the best set, and on the lowest, whose register tiles differ most.
 NEST_ISAS = list(dict.fromkeys((WHOLE_ISAS[0], WHOLE_ISAS[-1])))
 

@@ -6,7 +6,7 @@ Buffers end at a page that cannot be touched, and begin after one: no kernel rea
 import harness
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import EMULATED, WHOLE_ISAS, using_isa
 from oracle import reference
 from oracle.guard import guarded
 from random_cases.numbers import exact, of_result
@@ -16,9 +16,9 @@ from layoutkit._core.nests.winograd import extent
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 
-ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
+ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in (*registry.isas(), *EMULATED)]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
-# Of integers: s16 below, others in test_integers.py and tools/harness.c.
+# Of integers: s16 below, others in test_tiles.py, test_integers.py and tools/harness.c.
 GEMMS = [k for k in ROWS if k.family == "gemm" and k.types != "u8s8"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
 DEPTHWISE_DOT = [k for k in ROWS if k.family == "depthwise_dot"]
@@ -59,7 +59,8 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
         have = {k.family for k in ROWS if k.isa == isa}
         adds = 1 not in {k.kr for k in ROWS if k.isa == isa and k.family == "gemm"}
         units = {"bf16": {"winograd_in"}, "s16": {"gemm_s16", "winograd_in", "winograd_out"}, "u8s8": {"depthwise_dot"}}
-        of_units = set().union(*(units[k.types] for k in ROWS if k.isa == isa and k.family[:4] == "gemm" and k.kr > 1))
+        steps = [k for k in ROWS if k.isa == isa and k.family[:4] == "gemm" and k.kr > 1 and k.types == k.tile.peak]
+        of_units = set().union(*(units[k.types] for k in steps))  # tiles are for products alone
         assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"depthwise_dot", "gemm_s16"}) | of_units
         assert adds == (isa not in WHOLE_ISAS)
 
@@ -248,7 +249,8 @@ def test_gemm_of_negative_zeros(kernel, positive, listed):
         c, bias = np.ones((kernel.mr, cols), real), np.full(kernel.nr, -0.0, real)
         rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.kr == 1 else None
         plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
-        assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
+        from_zero = kernel.tile.peak.endswith("_tiles")
+        assert (c == 0).all() and (np.signbit(c) == (not (positive or from_zero))).all()
 
 
 @pytest.mark.parametrize("depth", [2, 9])  # the last steps of long sums are done by rows

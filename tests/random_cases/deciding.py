@@ -36,9 +36,9 @@ def instruction_set(name: str) -> Iterator[None]:
 
 
 def any_instruction_set(rng: np.random.Generator) -> str:
-    """One that this machine has; the best one half of the time."""
-    found = registry.isas()
-    return found[-1] if rng.integers(2) else str(rng.choice(found))
+    """One that this machine has or emulates; the best one half of the time."""
+    own = registry.isas()
+    return own[-1] if rng.integers(2) else str(rng.choice(own + registry.isas(emulated=True)))
 
 
 class MadeUp(Mapping[str, Cost]):

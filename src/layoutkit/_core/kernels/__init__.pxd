@@ -35,3 +35,5 @@ cdef extern from "kernels.h" nogil:
     const char *lk_isa_name(int isa)
     const char *lk_family_name(int family)
     int lk_isa_supported(int isa)
+    int lk_isa_emulated(int isa)
+    int lk_has_tiles()

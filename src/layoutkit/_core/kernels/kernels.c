@@ -3,6 +3,13 @@
 #include "elementwise/epilogue.h" /* the steps */
 
 #include <stddef.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "row_arrays.h" /* LK_ROW_ARRAYS(X): X(source, instruction set) for all that was compiled, best set first */
 
@@ -19,11 +26,46 @@ const char *lk_family_name(int family) { return family >= 0 && family < LK_FAMIL
 const char *lk_step_name(int step) { return step >= 0 && step < LK_STEP_COUNT ? step_names[step] : NULL; }
 double lk_step_ulps(int step) { return step >= 0 && step < LK_STEP_COUNT ? step_ulps[step] : 0; }
 
+int lk_has_tiles(void)
+{
+#if defined(__x86_64__)
+    enum { BF16 = 1 << 22, TILE = 1 << 24, INT8 = 1 << 25 }; /* of edx */
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16) && (d & TILE) && (d & INT8);
+#else
+    return 0;
+#endif
+}
+
+/* Whether the operating system lets this process use tiles: it has to be asked before the first of them. Threads and
+ * children of forks inherit the answer. */
+__attribute__((unused)) static int lk_tiles_granted(void)
+{
+#if defined(__x86_64__) && defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_STATE = 0x1023, TILE_DATA = 18, UNKNOWN = -1 };
+    static int granted = UNKNOWN; /* threads that ask at once find the same */
+    if (granted == UNKNOWN)
+        granted = lk_has_tiles() && syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+    return granted;
+#else
+    return 0;
+#endif
+}
+
 int lk_isa_supported(int isa)
 {
     switch (isa) {
-#define RUNS(upper, lower, runs) case LK_##upper: return runs;
+#define RUNS(upper, lower, runs, emulated) case LK_##upper: return runs;
         LK_ISAS(RUNS)
+    }
+    return 0;
+}
+
+int lk_isa_emulated(int isa)
+{
+    switch (isa) {
+#define EMULATED(upper, lower, runs, emulated) case LK_##upper: return emulated;
+        LK_ISAS(EMULATED)
     }
     return 0;
 }

@@ -96,6 +96,8 @@ const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arr
 const char *lk_isa_name(int isa);       /* NULL: there is no such set, or family */
 const char *lk_family_name(int family);
 int lk_isa_supported(int isa); /* this CPU and its operating system run it */
+int lk_isa_emulated(int isa);  /* it is for tests */
+int lk_has_tiles(void);        /* this CPU, whether or not its operating system lets us use them */
 
 /* Names in a family's source carry the instruction set, which -DLK_ISA=.. and -DLK_ISA_ID=.. state. */
 #define LK_PASTE_(a, b) a##b

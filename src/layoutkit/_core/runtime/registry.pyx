@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..kernels cimport (
     LK_FAMILY_COUNT, LK_ISA_COUNT, lk_all_kernels, lk_all_types, lk_element_bytes, lk_element_name, lk_family_name,
-    lk_isa_name, lk_isa_supported,
+    lk_has_tiles, lk_isa_emulated, lk_isa_name, lk_isa_supported,
 )
 from ..kernels.elementwise cimport LK_STEP_COUNT, lk_step_name, lk_step_ulps
 
@@ -66,10 +66,19 @@ cdef str _active_name = ""
 _by_name = {}  # name -> address of its lk_kernel
 
 
-def isas():
-    """Names of the instruction sets that were compiled in and that this CPU runs, lowest first."""
+def isas(emulated=False):
+    """Names of the instruction sets that were compiled in and that this CPU runs, lowest first; or of those that it only
+    emulates, which tests may use."""
     have = {k.isa for k in kernels(all_isas=True)}
-    return [n for i in range(LK_ISA_COUNT) if lk_isa_supported(i) and (n := lk_isa_name(i).decode()) in have]
+    runs = [i for i in range(LK_ISA_COUNT) if lk_isa_supported(i) and bool(lk_isa_emulated(i)) == emulated]
+    return [name for i in runs if (name := lk_isa_name(i).decode()) in have]
+
+
+def tiles():
+    """What becomes of the processor's tile unit: "none", if it has none, "used" or "refused", by the operating system."""
+    if not lk_has_tiles():
+        return "none"
+    return "used" if any([k.types == "bf16_tiles" for k in kernels("peak", all_isas=True) if k.isa in isas()]) else "refused"
 
 
 def isa():
@@ -81,7 +90,7 @@ def use_isa(str name):
     """Use instruction set `name` for plans made from now on; returns the one used before."""
     global _active, _active_name
     before = _active_name
-    if name not in isas():
+    if name not in isas() + isas(emulated=True):
         raise ValueError(f"instruction set {name!r} is not one of this machine's: {', '.join(isas())}")
     for i in range(LK_ISA_COUNT):
         if lk_isa_name(i).decode() == name:
@@ -214,7 +223,7 @@ cdef _take_types():
 def _choose():
     wanted = os.environ.get("LAYOUTKIT_ISA")
     kernels()
-    if wanted and wanted not in isas():
+    if wanted and wanted not in isas() + isas(emulated=True):
         raise ImportError(f"LAYOUTKIT_ISA={wanted!r}: this machine runs {', '.join(isas())}")
     use_isa(wanted or isas()[-1])
 

@@ -32,7 +32,8 @@ typedef struct {
  *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
  * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. After
  *    each `chunk` steps, and where a `period` ends, at which chunks begin anew, what they came to is added to a total, and
- *    the next step adds to 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0.
+ *    the next step adds to 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0; of tile
+ *    units, whose products are summed from 0, all do.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.

@@ -1,0 +1,345 @@
+/* gemm_32x32_<type> on a tile unit: lk_gemm of gemm.h, in 2 x 2 tiles of 16 x 16 sums.
+ *
+ *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
+ *
+ * A step multiplies 16 units of k: tiles of A and of B are loaded from where they are, if rows of A are equally far apart
+ * and none of them crosses a cache line, which takes a load six times as long; else A is copied to a buffer first. Sums
+ * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
+ * Edges: what is left of K has two tiles of its own, configured to so many units; if blocks end in different ones, those
+ *    of the other kind are filled with zeros, of A and of B. Missing rows, and those in the padding, are rows of zeros.
+ * A thread keeps the tiles configured between `enter` and `leave` of the row.
+ */
+#pragma GCC optimize("fp-contract=off")
+#include "common/vector.h"
+#include "gemm.h"
+#include "peak/peak.h"
+#include "rounding.h"
+#include "tiles.h"
+
+#include <stddef.h>
+
+enum { MR = 32, NR = 32, NV = NR / LK_LANES, UNITS = 16, LINE = 64 };
+enum { C00, C01, C10, C11, A_WHOLE, B_WHOLE, A_LEFT, B_LEFT }; /* tiles; literals in what follows */
+
+#if LK_INTEGERS
+#define TILE_DOT TILE_U8S8
+#define TILE_PEAK u8s8_tiles
+typedef uint32_t adding __attribute__((vector_size(LK_VB), aligned(4), may_alias)); /* sums wrap around */
+#else
+#define TILE_DOT TILE_BF16
+#define TILE_PEAK bf16_tiles
+typedef vf adding;
+#endif
+
+/* The units of what is left of K that this thread's tiles are configured for; -1: they are not. */
+static _Thread_local int left_units = -1;
+
+static __attribute__((noinline)) void configure(int left)
+{
+    static _Thread_local tiles_config config; /* compilers have dropped one on the stack */
+    config = (tiles_config){.palette = 1};
+    for (int t = 0; t < TILE_COUNT; t++) {
+        config.rows[t] = t == B_LEFT && left ? left : TILE_ROWS;
+        config.row_bytes[t] = t == A_LEFT && left ? 4 * left : TILE_ROW_BYTES;
+    }
+    TILES_CONFIGURE(&config);
+    left_units = left;
+}
+
+static void enter(void) { configure(0); }
+
+static void leave(void)
+{
+    TILES_RELEASE();
+    left_units = -1;
+}
+
+/* At most 16 rows of A. */
+typedef struct {
+    const int64_t *row;
+    int rows, shift; /* row i has bit i + shift of the mask */
+    int64_t pitch;   /* between them; LK_NOWHERE: they must be copied */
+    char *copy;
+} a_rows;
+
+static a_rows rows_from(const lk_gemm *g, int first, char *copy)
+{
+    a_rows r = {.row = g->row + first, .rows = MIN(g->rows - first, TILE_ROWS), .shift = first, .copy = copy};
+    r.pitch = r.rows == TILE_ROWS ? r.row[1] - r.row[0] : LK_NOWHERE;
+    for (int i = 2; i < r.rows && r.pitch != LK_NOWHERE; i++)
+        if (r.row[i] - r.row[i - 1] != r.pitch)
+            r.pitch = LK_NOWHERE;
+    if (LK_INTEGERS && g->flip)
+        r.pitch = LK_NOWHERE;
+    return r;
+}
+
+/* Where a tile load reads these rows, `units` of each at offset `at`, and how far they are apart. */
+LK_INLINE const char *placed(const a_rows *r, const lk_gemm *g, uint32_t mask, int64_t at, int units, int exact,
+                             int64_t *pitch)
+{
+    const char *const a = g->a + at;
+    mask = mask >> r->shift & 0xffff;
+    if (r->pitch != LK_NOWHERE && mask == 0xffff && exact) {
+        const char *const p = a + r->row[0];
+        const int within = units > UNITS / 2 ? LINE : units > UNITS / 4 ? LINE / 2 : LINE / 4; /* no row crosses a line */
+        *pitch = r->pitch;
+        if (!(((uintptr_t)p | (uintptr_t)r->pitch) % within))
+            return p;
+    }
+    const __mmask16 some = (__mmask16)((1u << units) - 1);
+    const __m512i flip = _mm512_set1_epi32((int)g->flip);
+    __m512i *to = (__m512i *)r->copy;
+    for (int i = 0; i < r->rows; i++, to++) {
+        const __mmask16 inside = LK_INTEGERS || mask >> i & 1 ? some : 0; /* padding of reals is 0 */
+        const __m512i v = _mm512_maskz_loadu_epi32(inside, mask >> i & 1 ? a + r->row[i] : (const char *)g->zero);
+        *to = LK_INTEGERS ? _mm512_maskz_xor_epi32(some, v, flip) : v;
+    }
+    for (int i = r->rows; i < TILE_ROWS; i++, to++)
+        *to = _mm512_setzero_si512();
+    *pitch = LINE;
+    return r->copy;
+}
+
+/* One step of the 2 x 2 tiles. Each load of the second row of tiles finds its lines of B in L1. */
+#define STEP(A, B) \
+    do { \
+        TILE_LOAD(A, a0, pitch0); \
+        TILE_LOAD(B, b, b_pitch); \
+        TILE_DOT(0, A, B); \
+        if (two_rows) { \
+            TILE_LOAD(A, a1, pitch1); \
+            TILE_DOT(2, A, B); \
+        } \
+        if (two_cols) { \
+            TILE_LOAD(B, b + LINE, b_pitch); \
+            if (two_rows) { \
+                TILE_DOT(3, A, B); \
+                TILE_LOAD(A, a0, pitch0); \
+            } \
+            TILE_DOT(1, A, B); \
+        } \
+    } while (0)
+
+typedef struct {
+    real sum[MR][NR], total[MR][NR]; /* of the tiles; of the chunks before them */
+    char a[2][TILE_ROWS][LINE], b[TILE_ROWS][2 * LINE];
+    int chunks; /* that are in the total */
+} __attribute__((aligned(LINE))) buffers;
+
+LK_INLINE void zero_tiles(void)
+{
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+}
+
+/* Brings the sums of the tiles to the buffer. */
+LK_INLINE void store_tiles(buffers *s, const int two_rows, const int two_cols)
+{
+    const int64_t pitch = sizeof s->sum[0];
+    TILE_STORE(0, s->sum[0], pitch);
+    if (two_cols)
+        TILE_STORE(1, s->sum[0] + TILE_ROWS, pitch);
+    if (two_rows)
+        TILE_STORE(2, s->sum[TILE_ROWS], pitch);
+    if (two_rows && two_cols)
+        TILE_STORE(3, s->sum[TILE_ROWS] + TILE_ROWS, pitch);
+}
+
+/* Adds the sums of a chunk to the total. */
+static __attribute__((noinline)) void end_chunk(buffers *s, int rows, const int two_rows, const int two_cols)
+{
+    store_tiles(s, two_rows, two_cols);
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < NV; v++) {
+            vf sum = ((vf *)s->sum[i])[v];
+            if (s->chunks)
+                sum += ((vf *)s->total[i])[v];
+            ((vf *)s->total[i])[v] = sum;
+        }
+    s->chunks++;
+    zero_tiles();
+}
+
+/* Rows of B of a step that has too few units for a tile, with zeros after them. */
+static __attribute__((noinline)) const char *b_filled(buffers *s, const char *b, int64_t pitch, int units, int two_cols)
+{
+    for (int k = 0; k < TILE_ROWS; k++)
+        for (int v = 0; v <= two_cols; v++)
+            ((__m512i *)s->b[k])[v] = k < units ? _mm512_loadu_si512(b + k * pitch + v * LINE) : _mm512_setzero_si512();
+    return s->b[0];
+}
+
+/* All sums. */
+LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const int two_cols)
+{
+    const a_rows upper = rows_from(g, 0, s->a[0][0]);
+    const a_rows lower = two_rows ? rows_from(g, TILE_ROWS, s->a[1][0]) : (a_rows){0};
+    const uint32_t every = (uint32_t)(((uint64_t)1 << g->rows) - 1);
+    const int64_t ldb = 4 * g->ldb, of_tap = (g->blocks - 1) * g->kb + g->kb_last;
+    const char *b = g->b, *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
+    int64_t in_chunk = 0;
+    for (int64_t t = 0; t < g->taps; t++) {
+        const uint32_t mask = g->mask ? g->mask[t] : ~0u;
+        if (g->b_tap)
+            b = g->b + 4 * g->b_tap[t];
+        if (!LK_INTEGERS && !(mask & every)) { /* all rows are in the padding */
+            b += of_tap * ldb;
+            continue;
+        }
+        for (int64_t q = 0; q < g->blocks; q++) {
+            const int64_t count = q + 1 < g->blocks ? g->kb : g->kb_last;
+            for (int64_t k = 0; k < count; k += UNITS) {
+                const int units = (int)MIN(UNITS, count - k), exact = units == UNITS || units == left_units;
+                const int64_t at = g->tap[t] + q * g->block_stride + 4 * k;
+                int64_t pitch0, pitch1 = 0, b_pitch = ldb;
+                const char *const here = b;
+                const char *const a0 = placed(&upper, g, mask, at, units, exact, &pitch0);
+                const char *const a1 = two_rows ? placed(&lower, g, mask, at, units, exact, &pitch1) : 0;
+                if (in_chunk >= g->chunk && !LK_INTEGERS) {
+                    end_chunk(s, g->rows, two_rows, two_cols);
+                    in_chunk = 0;
+                }
+                in_chunk += units;
+                if (!exact) {
+                    b = b_filled(s, here, ldb, units, two_cols);
+                    b_pitch = sizeof s->b[0];
+                }
+                if (units == UNITS || !exact)
+                    STEP(4, 5);
+                else
+                    STEP(6, 7);
+                b = here + units * ldb;
+                for (int i = 0; i < 4 && fetch < fetch_end; i++, fetch += LINE)
+                    __builtin_prefetch(fetch, 0, 2);
+            }
+        }
+    }
+    store_tiles(s, two_rows, two_cols);
+}
+
+/* Vector v of row i, of so many vectors: everything after the sums but rounding. */
+LK_INLINE vf ended(const lk_gemm *g, const buffers *s, int i, int v, const int vectors)
+{
+    const int tail = v == vectors - 1 ? g->cols % LK_LANES : 0;
+    const char *const c = g->c + g->c_row[i] + g->c_col[v];
+    vf x = ((const vf *)s->sum[i])[v], before = {};
+    if (g->resume || g->accumulate)
+        before = tail ? load_lanes(c, (1u << tail) - 1) : *(const vf *)c;
+    if (s->chunks)
+        x = ((const vf *)s->total[i])[v] + x;
+    if (g->resume)
+        x = (vf)((adding)x + (adding)before);
+    else if (g->bias_row)
+        x = (vf)((adding)x + (adding)(((const real *)g->bias_row)[i] - (vf){}));
+    else if (g->bias_col)
+        x = (vf)((adding)x + (adding)((const vf *)g->bias_col)[v]);
+    if (g->positive && !LK_INTEGERS)
+        x = positive_zeros(x);
+    if (g->cols - g->pads < (v + 1) * LK_LANES)
+        x = first_lanes(x, g->cols - g->pads - v * LK_LANES);
+    if (g->accumulate)
+        x = (vf)((adding)x + (adding)before);
+    return g->clip ? between_limits(x, g->clip) : x;
+}
+
+/* Stores vectors as they are. */
+static void store_sums(const lk_gemm *g, const vf *x, const int vectors)
+{
+    for (int i = 0; i < g->rows; i++)
+        for (int v = 0; v < vectors; v++, x++) {
+            const int tail = v == vectors - 1 ? g->cols % LK_LANES : 0;
+            const int64_t *const col = g->c_col + (g->c_split ? 2 * v : v);
+            char *const c = g->c + g->c_row[i];
+            if (tail)
+                store_lanes(c + col[0], *x, (1u << tail) - 1);
+            else if (g->c_split) {
+                memcpy(c + col[0], x, LK_VB / 2);
+                memcpy(c + col[1], (const char *)x + LK_VB / 2, LK_VB / 2);
+            } else
+                *(vf *)(c + col[0]) = *x;
+        }
+}
+
+#if LK_INTEGERS
+/* Stores them as bytes. */
+LK_INLINE void store_rounded(const lk_gemm *g, const vf *x, const int vectors)
+{
+    const whole zero = SAME_16((int16_t)g->out->zero), sign = SAME_16((int16_t)(g->out->sign * 257));
+    for (int i = 0; i < g->rows; i++)
+        put_row(g->c + g->c_row[i], g->c_col, x + i * vectors, g->out, zero, sign, g->cols, vectors);
+}
+#endif
+
+/* Everything after the sums. */
+static __attribute__((noinline)) void end(const lk_gemm *g, const buffers *s)
+{
+    const int vectors = (g->cols + LK_LANES - 1) / LK_LANES;
+    vf x[MR * NV] __attribute__((aligned(LK_VB)));
+    for (int i = 0; i < g->rows; i++)
+        for (int v = 0; v < vectors; v++)
+            x[i * vectors + v] = ended(g, s, i, v, vectors);
+#if LK_INTEGERS
+    if (g->out && vectors == 2)
+        store_rounded(g, x, 2);
+    else if (g->out)
+        store_rounded(g, x, 1);
+    else
+#else
+    if (g->narrow)
+        put_narrow(g, x, g->rows, vectors);
+    else
+#endif
+        store_sums(g, x, vectors);
+}
+
+void LK_NAME(LK_TYPED(gemm_32x32))(const lk_gemm *g)
+{
+    buffers s;
+    const int left = (int)((g->blocks > 1 ? g->kb : g->kb_last) % UNITS);
+    const int wanted = left ? left : (int)(g->kb_last % UNITS);
+    const int two_cols = g->cols > TILE_ROWS;
+    s.chunks = 0;
+    if (left_units < 0 || (wanted && wanted != left_units))
+        configure(wanted);
+    zero_tiles();
+    if (g->rows > TILE_ROWS && two_cols)
+        multiply(g, &s, 1, 1);
+    else if (g->rows > TILE_ROWS)
+        multiply(g, &s, 1, 0);
+    else
+        multiply(g, &s, 0, two_cols);
+    end(g, &s);
+}
+
+/* peak_<type>_tiles: products of tiles and nothing else. */
+double LK_NAME(LK_PASTE(peak_, TILE_PEAK))(int64_t n)
+{
+    const int configured = left_units;
+    if (configured < 0)
+        enter();
+    TILE_ZERO(4);
+    TILE_ZERO(5);
+    for (int64_t k = 0; k < n; k++) {
+        TILE_DOT(0, 4, 5);
+        TILE_DOT(1, 4, 5);
+        TILE_DOT(2, 4, 5);
+        TILE_DOT(3, 4, 5);
+    }
+    if (configured < 0)
+        leave();
+    return 4.0 * n * 2 * TILE_ROWS * TILE_ROWS * UNITS * LK_KR;
+}
+
+/* Cycles are those of LK_TILE: of two multiplications of vectors at the rate of tiles, 0.034 ns. */
+static const lk_tile tile = {
+    .peak = LK_STR(TILE_PEAK), .lane_flops = 118e9, .k_tile = UNITS * LK_KR, .alignment = 1, .tile_cycles = 1000,
+    .row_cycles = 30, .load_cycles = 0.6, .pointer_cycles = 8,
+};
+const lk_kernel LK_ROWS(gemm_tiles)[] = {
+    LK_ROW(LK_GEMM, LK_TYPED(gemm_32x32), LK_STR(LK_KIND), LK_LANES, MR, NR, .tile = &tile, .enter = enter, .leave = leave),
+    LK_ROW(LK_PEAK, LK_PASTE(peak_, TILE_PEAK), LK_STR(TILE_PEAK), LK_LANES, 0, 0),
+    LK_LAST_ROW,
+};
