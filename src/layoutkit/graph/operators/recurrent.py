@@ -70,7 +70,8 @@ def cell_of(op, attributes) -> Cell:
 
 
 def _recurrent_shape(node, inputs):
-    cell, x, w, r = cell_of(node.op, node.attributes), *(required(v) for v in inputs[:3])
+    cell = cell_of(node.op, node.attributes)
+    x, w, r = (required(v) for v in inputs[:3])
     b, lengths, h, c, p = (*inputs[3:], *[None] * 5)[:5]
     dirs, gates = len(cell.directions), GATES[node.op]
     if len(x.shape) != 3 or len(w.shape) != 3 or len(r.shape) != 3:
@@ -114,7 +115,7 @@ def _recurrent(inputs, attributes):
         whole[:, d] = _in_time(ran[0], order)
         last[0][d], last[1][d] = ran[1], ran[2]
     if cell.batch_first:
-        whole, *last = whole.transpose(2, 0, 1, 3), *(v.swapaxes(0, 1) for v in last)
+        whole, last = whole.transpose(2, 0, 1, 3), [v.swapaxes(0, 1) for v in last]
     return [np.ascontiguousarray(v) for v in (whole, *last[: 2 if cell.op == "LSTM" else 1])]
 
 

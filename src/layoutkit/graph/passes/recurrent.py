@@ -41,7 +41,7 @@ def _split(node: Node, known: dict[str, Known], constants: dict[str, np.ndarray]
     assert w is not None and r is not None
     b = known[node.inputs[3]].value if node.input(3) else None
     gates, hidden, first = w.shape[1], r.shape[2], node.outputs[0]
-    biases = [None if b is None else (b[d, :gates], b[d, gates:]) for d in range(len(w))]
+    biases = [] if b is None else [(each[:gates], each[gates:]) for each in b]
     steps, batch = x.shape[:2][:: -1 if cell.batch_first else 1]
 
     def new(what: str, value: np.ndarray | None = None, shape: tuple[int, ...] = ()) -> str:
@@ -54,10 +54,10 @@ def _split(node: Node, known: dict[str, Known], constants: dict[str, np.ndarray]
     rows = new("rows", shape=(steps * batch, x.shape[2]))
     z = new("products", shape=(steps * batch, len(w) * gates))
     product = [rows, new("w", np.ascontiguousarray(w.reshape(-1, x.shape[2]).T))]
-    if b is not None:
+    if biases:
         product.append(new("bias", np.concatenate([_added(cell, each, hidden) for each in biases])))
-    inner = [hidden_bias(node.op, each) if cell.linear_first else None for each in biases]
-    operands = [z, new("r", r), "" if inner[0] is None else new("hidden_bias", np.stack(inner))]
+    inner = [bias for each in biases if cell.linear_first and (bias := hidden_bias(node.op, each)) is not None]
+    operands = [z, new("r", r), new("hidden_bias", np.stack(inner)) if inner else ""]
     operands += [name if name and known[name].value is None else "" for name in (node.input(5), node.input(6))]
     state = _state_shape(x, cell, hidden)
     names = [name or new(f"state.{i}", shape=state) for i, name in enumerate((*node.outputs, "", "")[:3])]

@@ -50,8 +50,9 @@ def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     src, dst = (layouts_of(len(x.shape))[kind] for kind in kinds)
     op = transposed_of(node, program.known, src, dst, program.costs)
     at, to = program.operand(node.inputs[0], kinds[0], f.x), program.result(node.outputs[0], kinds[1], f.y)
-    if np.isfinite(program.known[node.inputs[1]].value).all():
-        program.operation(node, lambda *arrays: operation(op, *arrays, x.shape), (at,), (to,))
+    w = program.known[node.inputs[1]].value
+    if w is not None and np.isfinite(w).all():
+        program.operation(node, lambda source, result: operation(op, source, result, x.shape), (at,), (to,))
     else:  # its phases are summed tap by tap
         program.step(node, lambda slots: op(slots[at], slots[to], shape=x.shape), (at,), (to,))
 

@@ -66,8 +66,10 @@ def _resize(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return
     known, kind, threads = program.known, kinds[0], program.costs.threads
     shape = known[node.inputs[0]].shape
-    along = {axis: taps_of(shape[axis], *rest, node.attributes) for axis, *rest in
-             resized(shape, node.attributes, None, None)}  # fmt: skip
+    along = {
+        axis: taps_of(shape[axis], n, ratio, node.attributes)
+        for axis, n, ratio in resized(shape, node.attributes, None, None)
+    }
     axes = range(min(along), max(along) + 1)
     first = axes.start - (kind == LAST)
     at, to = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)

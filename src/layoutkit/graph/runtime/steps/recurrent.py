@@ -13,15 +13,16 @@ from .building import Build, Building
 
 def _recurrent(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     cell = cell_of(node.attributes["of"]["op"], node.attributes["of"])
-    name, threads = compiled_cell(cell), program.costs.threads
+    kind, threads = compiled_cell(cell), program.costs.threads
     r, bias = (program.known[name].value if name else None for name in node.inputs[1:3])
+    assert kind is not None and r is not None
     states = [name for name in node.inputs[3:] if name]
-    initial = [1 + states.index(name) if name else -1 for name in node.inputs[3:]]
+    h, c = (1 + states.index(name) if name else -1 for name in node.inputs[3:])
     reads = tuple(program.operand(name, PLAIN) for name in (node.inputs[0], *states))
     writes = tuple(program.result(name, PLAIN) for name in node.outputs)
 
     def make(*arrays: np.ndarray) -> Recurrent:
-        return Recurrent(arrays, name, r, bias, cell.directions, cell.batch_first, *initial, threads)
+        return Recurrent(arrays, kind, r, bias, cell.directions, cell.batch_first, h, c, threads)
 
     program.operation(node, make, reads, writes)
 
