@@ -92,5 +92,9 @@ def test_borders_that_do_not_fit_are_refused():
     for mode in ("mirror", ["reflect"], None):
         with pytest.raises(ValueError, match=r"padding_mode .* is none of zeros, reflect, circular, edge"):
             lk.conv2d(x, w, padding_mode=mode)
-    with pytest.raises(ValueError, match="expected an int of at least 0"):  # torch refuses it too
-        lk.conv_transpose2d(x, w, padding=-1)
+
+
+def test_transposed_convolutions_that_are_padded_by_less_than_nothing_have_pixels_that_no_input_reaches():
+    x, w = np.ones((1, 1, 4, 4), np.float32), np.full((1, 1, 1, 1), 2, np.float32)
+    got = lk.conv_transpose2d(x, w, np.ones(1, np.float32), padding=-1)
+    np.testing.assert_array_equal(got[0, 0], np.pad(np.full((4, 4), 3), 1, constant_values=1))

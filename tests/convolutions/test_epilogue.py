@@ -20,9 +20,23 @@ from layoutkit.convolutions.types import TYPES
 
 NUMBERS = {
     "clip": (0.3, 1.5), "leaky_relu": (0.1,), "elu": (0.75,), "swish": (0.875,), "hardsigmoid": (0.25, 0.5),
-    "linear": (0.5, -2.0),
+    "linear": (0.5, -2.0), "selu": (0.75, 1.125), "celu": (0.75,),
 }  # fmt: skip
-STEEP = ("square", "exp", "log", "sqrt", "pow", "round")  # they make more of an error of the sum than it is
+# They make more of an error of the sum than it is, or jump.
+STEEP = (
+    "square",
+    "exp",
+    "log",
+    "sqrt",
+    "pow",
+    "reciprocal",
+    "round",
+    "floor",
+    "ceil",
+    "sign",
+    "thresholded_relu",
+    "shrink",
+)
 GENTLE = [name for name, (row, *_) in ACTIVATIONS.items() if row.kernel == "prelu" or not row.operand]
 GENTLE = [name for name in GENTLE if name not in STEEP]
 

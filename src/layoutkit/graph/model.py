@@ -97,7 +97,13 @@ class Model:
         return program.run(arrays)
 
     def planned(self, inputs: Mapping[str, Any] | Any) -> tuple[Program | Staged, dict[str, np.ndarray]]:
-        """What runs inputs of such shapes, and the inputs as it takes them."""
+        """What runs inputs of such shapes, and the inputs as it takes them.
+
+        Parameters
+        ----------
+        inputs : dict of str to array_like, or array_like
+            The arrays by name.
+        """
         arrays = self._taken(inputs)
         with self._lock.held():
             return self._program(arrays), arrays
