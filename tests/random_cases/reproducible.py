@@ -33,7 +33,8 @@ WORK = 1_000_000  # multiplications of a case
 LONGEST = {1: 60, 2: 20, 3: 8}
 PARAMETERS = {
     "clip": (-0.5, 0.7), "leaky_relu": (0.1,), "elu": (0.7,), "swish": (1.3,), "hardsigmoid": (0.2, 0.5),
-    "linear": (0.3, -1.0), "pow": (0.5, 3),
+    "linear": (0.3, -1.0), "pow": (0.5, 3), "selu": (1.7, 1.05), "celu": (0.7,), "thresholded_relu": (0.4,),
+    "shrink": (0.1, 0.4),
 }  # fmt: skip
 
 
