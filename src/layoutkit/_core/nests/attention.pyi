@@ -1,8 +1,11 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .operation import Operation
+
+TYPES: dict[str, Any]
 
 class Attention(Operation):
     def __init__(

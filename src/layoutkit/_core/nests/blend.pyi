@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,3 +15,7 @@ class Interpolation(Operation):
         taps: Sequence[tuple[np.ndarray, np.ndarray] | None],
         threads: int,
     ) -> None: ...
+
+def lies_together(shape: Any, strides: Any, axis: int) -> bool: ...
+def fits(taps: Any, n: int, m: int) -> bool: ...
+def offsets_of(shape: Any, strides: Any) -> Any: ...

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from .operation import Operation
 from .route import Epilogue, Route
 
 class Convolution(Operation):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         arrays: tuple[np.ndarray, ...],
         route: Route,
         filter: np.ndarray,
         bias: np.ndarray | None,
         epilogue: Epilogue | None,
         spread: tuple[Any, int] | None = None,
-    ) -> None: ...
+    ) -> Self: ...

@@ -5,8 +5,14 @@ import numpy as np
 
 from .operation import Operation
 
+ELEMENTS: dict[str, int]
+NUMBERS: dict[str, int]
+STEPS: dict[str, float]
+
 class Elementwise(Operation):
     def __init__(
         self, steps: Sequence[tuple[str, np.ndarray | None, Any]], tensors: Sequence[np.ndarray], y: np.ndarray,
         elements: Sequence[tuple[str, float, int]], threads: int,
     ) -> None: ...  # fmt: skip
+
+def joined(shape: Any, strides: Any) -> Any: ...

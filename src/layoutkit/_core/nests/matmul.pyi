@@ -1,9 +1,12 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .operation import Operation
 from .route import Epilogue
+
+TYPES: dict[str, Any]
 
 class Matmul(Operation):
     def __init__(

@@ -4,7 +4,10 @@ import numpy as np
 
 from .operation import Operation
 
-class Normalisation(Operation): ...
+WIDTHS: dict[str, int]
+
+class Normalisation(Operation):
+    def __init__(self, *args: Any) -> None: ...
 
 class ShortRows(Normalisation):
     def __init__(

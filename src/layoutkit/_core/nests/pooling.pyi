@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -16,7 +17,7 @@ def pool_back(
 ) -> None: ...  # fmt: skip
 
 class Pooling(Operation):
-    def __init__(
-        self, arrays: Sequence[np.ndarray], six: Sequence[np.ndarray], types: str,
+    def __new__(
+        cls, arrays: Sequence[np.ndarray], six: Sequence[np.ndarray], types: str,
         windows: Sequence[tuple[int, int, int, int]], scales: Sequence[np.ndarray] | None, threads: int,
-    ) -> None: ...  # fmt: skip
+    ) -> Self: ...  # fmt: skip

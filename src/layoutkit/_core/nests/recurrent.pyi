@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 
 from .operation import Operation
@@ -5,8 +7,8 @@ from .operation import Operation
 CELLS: dict[str, tuple[int, ...]]
 
 class Recurrent(Operation):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         arrays: tuple[np.ndarray, ...],
         cell: str,
         r: np.ndarray,
@@ -16,4 +18,4 @@ class Recurrent(Operation):
         initial_h: int,
         initial_c: int,
         threads: int,
-    ) -> None: ...
+    ) -> Self: ...

@@ -1,9 +1,9 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from .operation import Operation
 
 class Reorders(Operation):
-    def __init__(self, arrays: Sequence[np.ndarray], moves: Sequence[tuple[Any, int, int, int, int, int]]) -> None: ...
+    def __new__(cls, arrays: Sequence[np.ndarray], moves: Sequence[tuple[Any, int, int, int, int, int]]) -> Self: ...

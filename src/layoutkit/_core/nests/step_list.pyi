@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -7,11 +8,11 @@ from .operation import Operation
 class Context:
     places: int
     scratch: np.ndarray
-    def __init__(self, places: int, scratch: np.ndarray) -> None: ...
+    def __new__(cls, places: int, scratch: np.ndarray) -> Self: ...
     def set(self, place: int, array: np.ndarray, offset: int = ...) -> None: ...
 
 class StepList:
     count: int
     workspace: int
-    def __init__(self, steps: Sequence[tuple[Operation | None, bool, Sequence[int]]]) -> None: ...
+    def __new__(cls, steps: Sequence[tuple[Operation | None, bool, Sequence[int]]]) -> Self: ...
     def run(self, context: Context, first: int, times: np.ndarray | None = ...) -> int: ...

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,3 +15,6 @@ class Take(Operation):
         threads: int,
         views: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None: ...
+
+def segments_of(at: Any, unit: int) -> Any: ...
+def rows_of(axes: Any) -> Any: ...

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -7,8 +8,8 @@ from .reorder import Reordering
 from .route import Epilogue, Route
 
 class TransposedConvolution(Operation):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         arrays: tuple[np.ndarray, np.ndarray],
         phases: Sequence[tuple[Route, np.ndarray, np.ndarray | None, int]],
         epilogue: Epilogue | None,
@@ -16,4 +17,4 @@ class TransposedConvolution(Operation):
         after: tuple[Reordering, int] | None = None,
         x_bytes: int = 0,
         y_bytes: int = 0,
-    ) -> None: ...
+    ) -> Self: ...

@@ -154,7 +154,7 @@ def _loop(inputs, attributes):
     limit = None if limit is None else int(np.asarray(limit).reshape(-1)[0])
     going = condition is None or bool(np.asarray(condition).all())
     ranks = [rank or 0 for _, rank in body.inputs[:2]]
-    left: list[list[np.ndarray]] = [[] for _ in body.outputs[1 + len(carried) :]]
+    left = [[] for _ in body.outputs[1 + len(carried) :]]
     trip, nbytes, of = 0, 0, [name for name, _ in body.inputs]
     while going and (limit is None or trip < limit):
         if trip >= MAX_TRIPS:
@@ -226,7 +226,7 @@ def _scan(inputs, attributes):
     length = sequences[0].shape[read[0][0]]
     if any(x.shape[a] != length for x, (a, _) in zip(sequences, read)):
         raise ValueError("sequences of different lengths")
-    left: list[list[np.ndarray]] = [[] for _ in written]
+    left = [[] for _ in written]
     for t in range(length):
         slices = [np.ascontiguousarray(np.take(x, t, a)) for x, (a, _) in zip(sequences, read)]
         slices = [y.reshape(()) if x.ndim == 1 else y for x, y in zip(sequences, slices)]
