@@ -500,7 +500,9 @@ static double number(const lk_kernel *k, const void *at, int64_t i)
 {
     if (item_of(k) != 2) return get(k, at, i);
     int h = ((const uint16_t *)at)[i], bits = strncmp(k->types, "bf16", 4) ? 10 : 7, exponent = (h & 0x7fff) >> bits;
-    double v = exponent ? ldexp((h & ((1 << bits) - 1)) + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
+    int fraction = h & ((1 << bits) - 1);
+    double v = exponent ? ldexp(fraction + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
+    if (exponent == 0x7fff >> bits) v = fraction ? NAN : INFINITY;
     return h >> 15 ? -v : v;
 }
 
@@ -897,7 +899,8 @@ static int epilogue(const lk_kernel *k, int step, int kind, int chain, int count
         double x = get(k, narrow ? sums : y, i);
         double b = kind == LK_TENSOR ? number(k, operand, of) : get(k, operand, of);
         double v = stepped(step, x + number(k, add, i), a, b);
-        want[i] = i % WIDE < count ? (chain ? fmin(fmax(v, -8), 8) : v) : narrow ? number(k, y, i) : x;
+        if (chain && v == v) v = fmin(fmax(v, -8), 8); /* 0 / 0 stays NaN */
+        want[i] = i % WIDE < count ? v : narrow ? number(k, y, i) : x;
     }
     for (int i = 0; i < 3; i++) row[i] = item_of(k) * i * WIDE;
     lk_step steps[2] = {{step, kind, (char *)numbers, (char *)operand}, {LK_STEP_CLIP, LK_NUMBER, (char *)limits, 0}};
@@ -905,9 +908,11 @@ static int epilogue(const lk_kernel *k, int step, int kind, int chain, int count
                      .count = count, .channel_col = 1, .steps = 1 + chain, .step = steps};
     ((lk_epilogue_fn)k->fn)(&f);
     double allowed = item_of(k) == 8 ? 8e-15 : 4e-6;
-    for (int i = 0; i < 3 * WIDE; i++)
-        if (!(number(k, y, i) == want[i] || fabs(number(k, y, i) - want[i]) <= allowed * (1 + fabs(want[i])) + (narrow ? fabs(want[i]) / 128 : 0)))
+    for (int i = 0; i < 3 * WIDE; i++) {
+        double got = number(k, y, i), most = allowed * (1 + fabs(want[i])) + (narrow ? fabs(want[i]) / 128 : 0);
+        if (!(got == want[i] || fabs(got - want[i]) <= most || (got != got && want[i] != want[i])))
             return wrong(k, lk_step_name(step));
+    }
     return 0;
 }
 
