@@ -123,3 +123,13 @@ def test_what_follows_a_convolution_or_product_is_part_of_it(last):
     for layouts in ("plain", "channels last", "blocked"):
         got = Model(graph, threads=1, layouts=layouts).run(x)["y"]
         np.testing.assert_allclose(got, evaluate(graph, {"x": x})["y"], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("op", ["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
+def test_comparisons_of_any_reals(op, dtype):
+    x = np.array([[-1, 0, 2], [3, np.nan, 2]], dtype)
+    graph = Graph(
+        [Node(op, ("x", "c"), ("y",))], {"x": TensorType(x.dtype, x.shape)}, ("y",), {"c": dtype(2).reshape(())}
+    )
+    np.testing.assert_array_equal(Model(graph).run(x)["y"], evaluate(graph, {"x": x})["y"])

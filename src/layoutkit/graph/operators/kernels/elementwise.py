@@ -141,9 +141,9 @@ def steps_of(node: Node, known: Mapping[str, Known], at: int) -> list[Step] | No
     find = STEPS.get(node.op) if len(node.inputs) <= MOST_INPUTS else None
     real = known[node.inputs[at]].dtype
     steps = find(node, known, at) if find is not None and real in (F32, F64) and len(node.outputs) == 1 else None
-    if steps is None or not all(_takes(step, known, real) for step in steps):
+    if steps is None or (real == F64 and node.op in COMPARISONS):  # bytes are made of float32 only
         return None
-    return steps
+    return steps if all(_takes(step, known, real) for step in steps) else None
 
 
 def _takes(step: Step, known: Mapping[str, Known], real: np.dtype) -> bool:
