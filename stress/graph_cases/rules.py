@@ -122,7 +122,7 @@ WRONG = (
     Rule("Unique", lambda d: not d.attribute("sorted", 1), "the reference's order is not that of the first ones"),
     Rule("GridSample", lambda d: d.input(0).dtype == np.float64 and d.apart() < 1e-4,
          "the reference computes places in float32"),
-    Rule("GridSample", lambda d: d.attribute("mode") in ("cubic", "bicubic") and d.attribute("padding_mode") == "border",
+    Rule("GridSample", lambda d: "cubic" in d.attribute("mode", "") and d.attribute("padding_mode") == "border",
          "the reference clamps the place, not the pixels around it, of cubic windows"),
     Rule("ConvTranspose", lambda d: isinstance(d.ours, str) and "has no output" in d.ours,
          "results without elements are refused, where padding leaves none"),
