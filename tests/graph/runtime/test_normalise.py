@@ -12,7 +12,8 @@ from layoutkit._core.nests.normalise_channels import Columns, Pixels, Planes
 from layoutkit._core.nests.reduce import FOLDS, Reduction
 from layoutkit._core.nests.softmax import Softmax
 from layoutkit.convolutions.epilogue import parse
-from layoutkit.graph.ir import Node
+from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
 from layoutkit.graph.operators import run
 
 F32 = np.dtype(np.float32)
@@ -283,3 +284,13 @@ def test_empty_arrays():
         Columns("f32", x, y, None, None, 1e-5, None, 2)(x, y)
         ShortRows("f32", x, y, None, None, 1e-5, None, 2, 2, 0)(x, y)
         Softmax("f32", x, y, 1, False, 2)(x, y)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("axis", [2, -3])
+def test_an_axis_that_is_not_there_is_refused(op, axis):
+    graph = Graph(
+        [Node(op, ("x",), ("y",), {"axis": axis})], {"x": TensorType(np.dtype(np.float32), (2, 3))}, ("y",), {}
+    )
+    with pytest.raises(ValueError, match=f"{op}: axis {axis} of a tensor with 2 axes"):
+        Model(graph).run(np.zeros((2, 3), np.float32))

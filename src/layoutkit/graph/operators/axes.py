@@ -78,7 +78,13 @@ def _split(inputs, attributes):
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
 
-@operator("Softmax", "LogSoftmax", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_axis)
+def _along_axis(node, inputs):
+    """Type and shape of the input, which has the axis."""
+    normal(node.attributes.get("axis", -1), len(required(inputs[0]).shape), node.op)
+    return same_shape(node, inputs)
+
+
+@operator("Softmax", "LogSoftmax", kind=Follows.FOLLOWS, shape=_along_axis, follow=_follow_axis)
 def _softmax(inputs, attributes):
     x = inputs[0]
     axis = normal(attributes.get("axis", -1), x.ndim, attributes["op"])
