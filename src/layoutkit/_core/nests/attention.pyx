@@ -141,6 +141,8 @@ cdef class Attention(Operation):
 
     cdef int take_strides(self, whole, outer) except -1:
         cdef int i
+        # The address of an empty array is NULL, to which nothing may be added: it has strides of 0.
+        whole = [x if x.size else np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in whole]
         axes = joined([(n, *(x.strides[i] for x in whole)) for i, n in enumerate(outer) if n != 1])
         for i, x in enumerate(whole):
             at = offsets(axes, 1 + i)
