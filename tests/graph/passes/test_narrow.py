@@ -157,13 +157,15 @@ def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
     known = infer(graph, {"x": graph.inputs["x"].shape})
     graph = folded(graph, known)
     makers, users = graph.makers(), graph.users()
-    left = {name for name, node in makers.items() if rule._is_free(known[name]) and rule._makes(node, known)}
+    left = {
+        name for name, node in makers.items() if rule._may_be_narrow(known[name]) and rule._makes_narrow(node, known)
+    }
     left -= set(graph.outputs)
     want: set = set()
     while left != want:
         want = left
         fed = {name for name in want if rule._inputs_are_narrow(makers[name], known, want)}
-        left = {x for x in fed if any(rule._takes(node, x, known, want) for node in users.get(x, ()))}
+        left = {x for x in fed if any(rule._reads_narrow(node, x, known, want) for node in users.get(x, ()))}
     before = {name for name, of in known.items() if of.stored}
     rule.keep_narrow(graph, known, "bfloat16")
     assert {name for name, of in known.items() if of.stored} - before == want

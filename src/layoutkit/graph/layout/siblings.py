@@ -9,34 +9,30 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import Graph, Node, fresh
+from ..ir import Graph, Node
 from ..operators import Known
 from ..operators.kernels import is_convolution
-from ..passes.fold import new_constants
+from ..passes.rewriting import Rewriting
 from .costs import STEP_SECONDS, Costs
 
 
 def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
     """The graph with siblings merged into one convolution; the new tensors are added to `known`."""
+    r = Rewriting(graph, known)
     families: dict[tuple, list[Node]] = {}
-    users = graph.users()
     for node in graph.nodes:
-        joined = any(user.op == "Concat" for user in users.get(node.outputs[0], ()))  # it is computed in place there
+        joined = any(user.op == "Concat" for user in r.users.get(node.outputs[0], ()))  # it is computed in place there
         if not joined and _is_sibling(node, known):
-            families.setdefault((node.inputs[0], *_alike(node)), []).append(node)
+            families.setdefault((node.inputs[0], *_shared_attributes(node)), []).append(node)
     replaced: dict[int, list[Node]] = {}
-    gone: set[int] = set()
-    constants = dict(graph.constants)
+    removed: set[int] = set()
     for family in families.values():
         if len(family) > 1:
-            nodes, added = _merged(family, known)
+            nodes = _merged(family, r)
             if _pays(family, nodes[0], known, costs):
                 replaced[id(family[0])] = nodes
-                constants |= added
-                gone.update(map(id, family))
-    nodes = [n for node in graph.nodes for n in replaced.get(id(node), [] if id(node) in gone else [node])]
-    used = {name for node in nodes for name in node.inputs} | set(graph.outputs)
-    return Graph(nodes, graph.inputs, graph.outputs, {k: v for k, v in constants.items() if k in used})
+                removed.update(map(id, family))
+    return r.graph([n for node in graph.nodes for n in replaced.get(id(node), [] if id(node) in removed else [node])])
 
 
 def _is_sibling(node: Node, known: Mapping[str, Known]) -> bool:
@@ -51,29 +47,29 @@ def _is_sibling(node: Node, known: Mapping[str, Known]) -> bool:
     return set(taps) == {1} and a.get("group", 1) == 1 and not padded and known[node.outputs[0]].stored is None
 
 
-def _alike(node: Node) -> tuple:
-    """What siblings share besides their input."""
+def _shared_attributes(node: Node) -> tuple:
+    """The strides and activation, which siblings have in common."""
     return tuple(node.attributes.get("strides", ())), node.attributes.get("activation")
 
 
-def _merged(family: Sequence[Node], known: dict[str, Known]) -> tuple[list[Node], dict[str, np.ndarray]]:
-    """The merged convolution, the `Split` of its result, and their constants."""
+def _merged(family: Sequence[Node], r: Rewriting) -> list[Node]:
+    """The merged convolution, and the `Split` of its result."""
+    known, result = r.known, family[0].outputs[0]
     sizes = [known[node.outputs[0]].shape[1] for node in family]
     biases = [known[n.inputs[2]].value if n.input(2) else np.zeros(size, np.float32) for n, size in zip(family, sizes)]
     w, b = (np.concatenate([v for v in values if v is not None])
             for values in ([known[n.inputs[1]].value for n in family], biases))  # fmt: skip
-    added: dict[str, np.ndarray] = {}
-    names = new_constants(family[0].outputs[0], {"filters": w, "biases": b}, known, added)
-    whole, first = fresh(f"{family[0].outputs[0]}.and.siblings", known), known[family[0].outputs[0]]
-    known[whole] = first._replace(shape=(first.shape[0], sum(sizes), *first.shape[2:]))
+    names = r.constant(result, "filters", w), r.constant(result, "biases", b)
+    first = known[result]
+    joined = r.tensor(result, "and.siblings", first.dtype, (first.shape[0], sum(sizes), *first.shape[2:]))
     conv = family[0].with_(
-        inputs=(family[0].inputs[0], *names), outputs=(whole,), name=f"{family[0].name} and siblings"
+        inputs=(family[0].inputs[0], *names), outputs=(joined,), name=f"{family[0].name} and siblings"
     )
     parts = tuple(node.outputs[0] for node in family)
-    return [conv, Node("Split", (whole,), parts, {"axis": 1, "split": sizes}, f"{whole} of siblings")], added
+    return [conv, Node("Split", (joined,), parts, {"axis": 1, "split": sizes}, f"{joined} of siblings")]
 
 
-def _pays(family: Sequence[Node], one: Node, known: Mapping[str, Known], costs: Costs) -> bool:
+def _pays(family: Sequence[Node], merged: Node, known: Mapping[str, Known], costs: Costs) -> bool:
     """Whether the merged convolution costs less than all of them."""
     separate = sum(costs.convolution(node, known).min() + STEP_SECONDS for node in family)
-    return costs.convolution(one, known).min() + STEP_SECONDS < separate
+    return costs.convolution(merged, known).min() + STEP_SECONDS < separate

@@ -7,58 +7,58 @@ from math import prod
 
 import numpy as np
 
-from ..ir import Graph, Node, fresh
-from ..operators import Known
+from ..ir import Graph, Node
 from ..operators.einsum import Equation, equation_of
+from .rewriting import Knowledge, Rewriting
 
 
-def einsums_as_products(graph: Graph, known: dict[str, Known]) -> Graph:
+def einsums_as_products(graph: Graph, known: Knowledge) -> Graph:
     """Where some axes are summed over, every other one is in the result, and none is repeated or broadcast."""
-    nodes, constants = [], dict(graph.constants)
+    r, nodes = Rewriting(graph, known), []
     for node in graph.nodes:
-        found = _product(node, known) if node.op == "Einsum" else None
-        nodes += [node] if found is None else _Rewriting(node, found, known, constants).nodes()
-    return Graph(nodes, graph.inputs, graph.outputs, constants)
+        equation = _equation_of_product(node, known) if node.op == "Einsum" else None
+        nodes += [node] if equation is None else _Product(node, equation, r).nodes()
+    return r.graph(nodes)
 
 
-def _product(node: Node, known: dict[str, Known]) -> Equation | None:
-    """The equation of a node that is a product of matrices."""
+def _equation_of_product(node: Node, known: Knowledge) -> Equation | None:
+    """The equation of a node that is a product of matrices, None if it is none."""
     if len(node.inputs) != 2 or known[node.outputs[0]].dtype not in (np.float32, np.float64):
         return None
     shapes = [known[name].shape for name in node.inputs]
-    found = equation_of(node.attributes["equation"], shapes)
-    a, b = found.operands
+    equation = equation_of(node.attributes["equation"], shapes)
+    a, b = equation.operands
     repeated = len(set(a)) < len(a) or len(set(b)) < len(b)
-    spread = any(found.sizes[label] != n for axes, shape in zip((a, b), shapes) for label, n in zip(axes, shape))
-    summed = set(a) & set(b) - set(found.result)
-    alone = not (set(a) ^ set(b)) <= set(found.result)
-    return None if repeated or spread or alone or not summed or 0 in found.sizes.values() else found
+    broadcast = any(equation.sizes[label] != n for axes, shape in zip((a, b), shapes) for label, n in zip(axes, shape))
+    summed = set(a) & set(b) - set(equation.result)
+    summed_alone = not (set(a) ^ set(b)) <= set(equation.result)  # an axis of one operand only
+    return None if repeated or broadcast or summed_alone or not summed or 0 in equation.sizes.values() else equation
 
 
-class _Rewriting:
+class _Product:
     """The nodes that take an Einsum's place."""
 
-    def __init__(self, node: Node, found: Equation, known: dict[str, Known], constants: dict[str, np.ndarray]) -> None:
-        self.node, self.found, self.known, self.constants = node, found, known, constants
-        self.made: list[Node] = []
+    def __init__(self, node: Node, equation: Equation, r: Rewriting) -> None:
+        self.node, self.equation, self.r = node, equation, r
+        self.added: list[Node] = []
 
     def nodes(self) -> list[Node]:
         """Operands whose axes are [batch, row, summed] and [batch, summed, column], their product, and its axes."""
-        (a, b), result = self.found.operands, self.found.result
+        (a, b), result = self.equation.operands, self.equation.result
         batch = [label for label in result if label in a and label in b]
         summed = [label for label in a if label in b and label not in result]
         rows, columns = ([label for label in result if label in x and label not in y] for x, y in ((a, b), (b, a)))
         left = self._arranged(self.node.inputs[0], a, [*([label] for label in batch), rows, summed])
         right = self._arranged(self.node.inputs[1], b, [*([label] for label in batch), summed, columns])
         product = self._new((*self._sizes(batch), self._size(rows), self._size(columns)))
-        self.made.append(Node("MatMul", (left, right), (product,), {}, self.node.name))
-        apart = self._reshaped(product, self._sizes([*batch, *rows, *columns]))
-        last = self._transposed(apart, [*batch, *rows, *columns], result)
-        self.made.append(Node("Identity", (last,), self.node.outputs))
-        return self.made
+        self.added.append(Node("MatMul", (left, right), (product,), {}, self.node.name))
+        split = self._reshaped(product, self._sizes([*batch, *rows, *columns]))
+        last = self._transposed(split, [*batch, *rows, *columns], result)
+        self.added.append(Node("Identity", (last,), self.node.outputs))
+        return self.added
 
     def _sizes(self, labels: Sequence[str | int]) -> tuple[int, ...]:
-        return tuple(self.found.sizes[label] for label in labels)
+        return tuple(self.equation.sizes[label] for label in labels)
 
     def _size(self, labels: Sequence[str | int]) -> int:
         return prod(self._sizes(labels))
@@ -66,7 +66,7 @@ class _Rewriting:
     def _arranged(self, name: str, axes: Sequence[str | int], groups: list[list[str | int]]) -> str:
         """An operand with its axes in groups, each of which becomes one."""
         order, shape = [label for group in groups for label in group], tuple(self._size(group) for group in groups)
-        value = self.known[name].value
+        value = self.r.known[name].value
         if value is None:
             return self._reshaped(self._transposed(name, axes, order), shape)
         value = value.transpose([axes.index(label) for label in order]).reshape(shape)
@@ -77,25 +77,20 @@ class _Rewriting:
         if perm == sorted(perm):
             return name
         moved = self._new(self._sizes(order))
-        self.made.append(Node("Transpose", (name,), (moved,), {"perm": perm}))
+        self.added.append(Node("Transpose", (name,), (moved,), {"perm": perm}))
         return moved
 
     def _reshaped(self, name: str, shape: tuple[int, ...]) -> str:
-        if self.known[name].shape == shape:
+        if self.r.known[name].shape == shape:
             return name
-        viewed = self._new(shape)
-        self.made.append(
-            Node("Reshape", (name, self._constant(np.array(shape, np.int64))), (viewed,), {"allowzero": 1})
-        )
-        return viewed
+        reshaped = self._new(shape)
+        inputs = name, self._constant(np.array(shape, np.int64))
+        self.added.append(Node("Reshape", inputs, (reshaped,), {"allowzero": 1}))
+        return reshaped
 
     def _new(self, shape: tuple[int, ...]) -> str:
-        name = fresh(f"{self.node.outputs[0]}.part", self.known)
-        self.known[name] = Known(self.known[self.node.outputs[0]].dtype, shape)
-        return name
+        result = self.node.outputs[0]
+        return self.r.tensor(result, "part", self.r.known[result].dtype, shape)
 
     def _constant(self, value: np.ndarray) -> str:
-        name = fresh(f"{self.node.outputs[0]}.constant", self.known)
-        self.known[name] = Known(value.dtype, value.shape, value)
-        self.constants[name] = value
-        return name
+        return self.r.constant(self.node.outputs[0], "constant", value)

@@ -19,31 +19,31 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
     if dtype == "float32":
         return
     makers, users = graph.makers(), graph.users()
-    kept = {name for name, node in makers.items() if _is_free(known[name]) and _makes(node, known)}
-    kept -= graph.ends
-    readers = {name: list(users.get(name, ())) for name in kept}  # those that may read the narrow type directly
+    narrow = {name for name, node in makers.items() if _may_be_narrow(known[name]) and _makes_narrow(node, known)}
+    narrow -= graph.ends
+    readers = {name: list(users.get(name, ())) for name in narrow}  # those that may read the narrow type directly
 
-    def fits(name: str) -> bool:
+    def has_reader(name: str) -> bool:
         """Whether some reader still takes the narrow tensor; one that does not is dropped, as it never will again."""
-        while readers[name] and not _takes(readers[name][-1], name, known, kept):
+        while readers[name] and not _reads_narrow(readers[name][-1], name, known, narrow):
             readers[name].pop()
         return bool(readers[name])
 
-    todo = [name for name in kept if not _inputs_are_narrow(makers[name], known, kept)]
-    todo += [name for name in kept if not fits(name)]
+    todo = [name for name in narrow if not _inputs_are_narrow(makers[name], known, narrow)]
+    todo += [name for name in narrow if not has_reader(name)]
     while todo:
         name = todo.pop()
-        if name in kept:
-            kept.discard(name)
-            todo += [x for x in makers[name].present_inputs() if x in kept and not fits(x)]
+        if name in narrow:
+            narrow.discard(name)
+            todo += [x for x in makers[name].present_inputs() if x in narrow and not has_reader(x)]
             for node in users.get(name, ()):
-                if not kept.isdisjoint(node.outputs) and not _inputs_are_narrow(node, known, kept):
+                if not narrow.isdisjoint(node.outputs) and not _inputs_are_narrow(node, known, narrow):
                     todo += node.outputs
-    for name in kept:
+    for name in narrow:
         known[name] = known[name]._replace(stored=Kept(dtype))
 
 
-def _is_free(of: Known) -> bool:
+def _may_be_narrow(of: Known) -> bool:
     """Whether a tensor may be stored in another type, and none has been chosen yet."""
     return of.dtype == F32 and of.stored is None and 1 <= len(of.shape) <= MAX_RANK
 
@@ -55,24 +55,25 @@ def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
     return is_convolution(node, known) or (node.op in ("Gemm", "MatMul") and is_product(node, known))
 
 
-def _passes(node: Node, known: Mapping[str, Known]) -> bool:
+def _keeps_type(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether a node stores its result in the type of its input."""
     return OPERATORS[node.op].moves or in_its_type(node, known)
 
 
-def _makes(node: Node, known: Mapping[str, Known]) -> bool:
-    return _multiplies(node, known) or _passes(node, known)
+def _makes_narrow(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a node can round its result to the narrow type."""
+    return _multiplies(node, known) or _keeps_type(node, known)
 
 
-def _inputs_are_narrow(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
-    """Whether all that a node passes on to its result is narrow."""
-    constants = OPERATORS[node.op].moves  # then constants count too: they are of the model's type
-    floats = [n for n in node.present_inputs() if known[n].dtype == F32 and (constants or known[n].value is None)]
-    return not _passes(node, known) or all(name in kept for name in floats)
+def _inputs_are_narrow(node: Node, known: Mapping[str, Known], narrow: set[str]) -> bool:
+    """Whether a node that stores its result in the type of its inputs has narrow ones only."""
+    with_constants = OPERATORS[node.op].moves  # which keep the model's type
+    floats = [n for n in node.present_inputs() if known[n].dtype == F32 and (with_constants or known[n].value is None)]
+    return not _keeps_type(node, known) or all(name in narrow for name in floats)
 
 
-def _takes(node: Node, name: str, known: Mapping[str, Known], kept: set[str]) -> bool:
+def _reads_narrow(node: Node, name: str, known: Mapping[str, Known], narrow: set[str]) -> bool:
     """Whether a node reads a narrow tensor directly."""
-    if _passes(node, known) and node.outputs[0] in kept:
+    if _keeps_type(node, known) and node.outputs[0] in narrow:
         return True
-    return _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in kept)
+    return _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in narrow)

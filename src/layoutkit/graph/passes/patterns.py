@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ir import Graph, Node, fresh
-from ..operators import Known
+from ..ir import Graph, Node
 from .expressions import Applied, Expression, Product, Total, parsed
-from .matching import ROUNDINGS, Found, Matcher
+from .matching import TOLERANCE_EPS, Match, Matcher
+from .rewriting import Knowledge, Rewriting
 
-# In this order: what one line makes, those after it may read.
+# They are applied in this order: a pattern may contain the operators of the lines before it.
 LINES = """
 Max(x, 0) -> Relu(x)
 Clip(x, 0) -> Relu(x)
@@ -105,7 +105,7 @@ def _operand(e: ast.expr) -> tuple[str, int] | float:
 
 
 def _roots(pattern: Expression) -> tuple[str, ...]:
-    """The operators of which the last node of a pattern may be."""
+    """The operators that the last node of a match may be."""
     if isinstance(pattern, Product):
         return "Mul", "Div", "Neg", "Reciprocal"
     if isinstance(pattern, Total):
@@ -118,51 +118,52 @@ RULES = [_rule(line) for line in LINES.splitlines() if line]
 
 
 def _names(dtype: np.dtype) -> dict[str, Any]:
-    """What conditions may name beside the constants of their pattern."""
+    """The names that conditions may use beside the constants of their pattern."""
     info = np.finfo(dtype)
-    near = ROUNDINGS * float(info.eps)
-    return {"__builtins__": {}, "largest": float(info.max), "near": lambda a, b: abs(a - b) <= near * abs(b)}
+    tolerance = TOLERANCE_EPS * float(info.eps)
+    return {"__builtins__": {}, "largest": float(info.max), "near": lambda a, b: abs(a - b) <= tolerance * abs(b)}
 
 
-def activations(graph: Graph, known: dict[str, Known]) -> Graph:
-    """The graph with the operators that its patterns mean."""
-    matcher, there = Matcher(graph, known), {node.op for node in graph.nodes}
+def activations(graph: Graph, known: Knowledge) -> Graph:
+    """The graph with one operator for each expression that a pattern matches."""
+    r, operators = Rewriting(graph, known), {node.op for node in graph.nodes}
+    matcher = Matcher(r)
     for rule in RULES:
-        if not rule.needs <= there:
+        if not rule.needs <= operators:
             continue
-        there.add(rule.op)
-        constants, nodes = dict(graph.constants), []
+        operators.add(rule.op)
+        nodes = []
         for node in graph.nodes:
-            found = matcher.found(rule.pattern, node.outputs[0]) if node.op in rule.roots else None
-            nodes.append((found and _replaced(rule, found, node, known, constants)) or node)
+            match = matcher.match(rule.pattern, node.outputs[0]) if node.op in rule.roots else None
+            nodes.append((match and _replaced(rule, match, node, r)) or node)
         if any(a is not b for a, b in zip(nodes, graph.nodes)):
-            graph = Graph(nodes, graph.inputs, (), constants).needed(graph.outputs)
-            matcher = Matcher(graph, known)
+            graph = r.graph(nodes)
+            r = Rewriting(graph, known)
+            matcher = Matcher(r)
     return graph
 
 
-def _replaced(rule: Rule, found: Found, node: Node, known: dict[str, Known], constants) -> Node | None:
-    """The node of a rule; None if what was found is not all that it asks."""
-    y = known[node.outputs[0]]
-    given = {**_names(y.dtype), **found.numbers}
-    if known[found.tensors["x"]].shape != y.shape or found.tensors["x"] in constants:
+def _replaced(rule: Rule, match: Match, node: Node, r: Rewriting) -> Node | None:
+    """The node of a rule; None if its condition is not met."""
+    known, y = r.known, r.known[node.outputs[0]]
+    names = {**_names(y.dtype), **match.numbers}
+    if known[match.tensors["x"]].shape != y.shape or match.tensors["x"] in r.constants:
         return None
-    if rule.condition is not None and not eval(rule.condition, given):
+    if rule.condition is not None and not eval(rule.condition, names):
         return None
     inputs = []
     for operand in rule.operands:
         name, sign = operand if isinstance(operand, tuple) else ("", 1)
-        if name in found.tensors and sign == 1:
-            inputs.append(found.tensors[name])
+        if name in match.tensors and sign == 1:
+            inputs.append(match.tensors[name])
             continue
-        if name in found.tensors:
-            value = known[found.tensors[name]].value
+        if name in match.tensors:
+            value = known[match.tensors[name]].value
             if value is None:
                 return None
             value = -value
         else:
-            value = np.asarray(found.numbers[name] if isinstance(operand, tuple) else operand, y.dtype)
-        inputs.append(constant := fresh(f"{node.outputs[0]}.{name or 'number'}", known))
-        constants[constant], known[constant] = value, Known(value.dtype, value.shape, value)
-    attributes: dict[str, Any] = {key: eval(code, given) for key, code in rule.attributes.items()}
+            value = np.asarray(match.numbers[name] if isinstance(operand, tuple) else operand, y.dtype)
+        inputs.append(r.constant(node.outputs[0], name or "number", value))
+    attributes: dict[str, Any] = {key: eval(code, names) for key, code in rule.attributes.items()}
     return Node(rule.op, tuple(inputs), node.outputs, attributes, node.name)

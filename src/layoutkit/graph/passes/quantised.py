@@ -22,27 +22,28 @@ MULTIPLY = "Conv", "Gemm", "MatMul"
 def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     """The graph without pairs of QuantizeLinear and DequantizeLinear; `known` says which tensors are integers."""
     makers, users = graph.makers(), graph.users()
-    names: dict[str, str] = {}  # of tensors that replace others
+    names: dict[str, str] = {}  # of the tensors that replace others
     pairs: dict[int, Node] = {}  # by the id of the QuantizeLinear, the first DequantizeLinear that reads it
     for node in graph.nodes:
         if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
             continue
-        kept, readers = _kept(node, known), users.get(node.outputs[0], [])
-        same = all(r.op == "DequantizeLinear" and _kept(r, known) == kept for r in readers)
-        free = all(r.outputs[0] not in graph.ends and known[r.outputs[0]].value is None for r in readers)
-        if kept is None or not readers or not same or not free:
+        stored, readers = _stored(node, known), users.get(node.outputs[0], [])
+        same = all(reader.op == "DequantizeLinear" and _stored(reader, known) == stored for reader in readers)
+        results = [reader.outputs[0] for reader in readers]
+        replaceable = all(name not in graph.ends and known[name].value is None for name in results)
+        if stored is None or not readers or not same or not replaceable:
             continue
         pairs[id(node)] = readers[0]
-        to, x = readers[0].outputs[0], node.inputs[0]
-        names.update((r.outputs[0], to) for r in readers)
-        known[to] = known[to]._replace(stored=kept)
-        if len(users[x]) == 1 and x in makers and x not in graph.ends:  # what made x makes it
-            names[x] = to
-    gone = {id(r) for q in graph.nodes if id(q) in pairs for r in users[q.outputs[0]]}
+        result, x = results[0], node.inputs[0]
+        names.update((name, result) for name in results)
+        known[result] = known[result]._replace(stored=stored)
+        if len(users[x]) == 1 and x in makers and x not in graph.ends:  # the node that computes x computes the result
+            names[x] = result
+    removed = {id(reader) for node in graph.nodes if id(node) in pairs for reader in users[node.outputs[0]]}
     nodes = []
     for node in graph.nodes:
         x = node.input(0)
-        if id(node) in gone or (id(node) in pairs and x in names):
+        if id(node) in removed or (id(node) in pairs and x in names):
             continue
         if id(node) in pairs:
             node = Node("Identity", (x,), pairs[id(node)].outputs, {}, node.name)
@@ -51,17 +52,18 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     return Graph(nodes, graph.inputs, graph.outputs, graph.constants)
 
 
-def _kept(node: Node, known: Mapping[str, Known]) -> Kept | None:
+def _stored(node: Node, known: Mapping[str, Known]) -> Kept | None:
     """The integer type, scale and zero point of a QuantizeLinear or DequantizeLinear with a single scale."""
-    wide, narrow = (known[n] for n in (node.inputs[0], node.outputs[0])[:: 1 if node.op == "QuantizeLinear" else -1])
+    quantises = node.op == "QuantizeLinear"
+    real, integer = (known[name] for name in (node.inputs[0], node.outputs[0])[:: 1 if quantises else -1])
     scale, zero = known[node.inputs[1]].value, known[node.inputs[2]].value if node.input(2) else np.zeros(1)
-    if scale is None or zero is None or scale.size != 1 or wide.dtype != np.float32 or scale.dtype != np.float32:
+    if scale is None or zero is None or scale.size != 1 or real.dtype != np.float32 or scale.dtype != np.float32:
         return None
-    if not 1 <= len(wide.shape) <= MAX_RANK:
+    if not 1 <= len(real.shape) <= MAX_RANK:
         return None
-    if str(narrow.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
+    if str(integer.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
         return None
-    return Kept(str(narrow.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
+    return Kept(str(integer.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
 
 
 def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:

@@ -13,9 +13,9 @@ from ..layouts import PLAIN
 from .base import F32, Kernel
 
 F64, BOOL = np.dtype(np.float64), np.dtype(bool)
-MOST_STEPS = 24  # of a kernel
-MOST_INPUTS = 16  # tensors that it reads
-MOST_AXES = 10
+MAX_STEPS = 24  # of a chain
+MAX_INPUTS = 16  # tensors that a chain reads
+MAX_AXES = 10
 
 Written = tuple[Any, ...]  # a name of `convolutions.epilogue.ACTIVATIONS` or `registry.STEPS`, and its numbers
 
@@ -138,7 +138,7 @@ COMPARISONS = "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"  # the
 
 def steps_of(node: Node, known: Mapping[str, Known], at: int) -> list[Step] | None:
     """The steps of a node whose input `at` is the running value, float32 or float64; None if there are none."""
-    find = STEPS.get(node.op) if len(node.inputs) <= MOST_INPUTS else None
+    find = STEPS.get(node.op) if len(node.inputs) <= MAX_INPUTS else None
     real = known[node.inputs[at]].dtype
     steps = find(node, known, at) if find is not None and real in (F32, F64) and len(node.outputs) == 1 else None
     if steps is None or (real == F64 and node.op in COMPARISONS):  # bytes are made of float32 only
@@ -185,10 +185,10 @@ def running_input(node: Node, known: Mapping[str, Known]) -> int | None:
 
 def is_elementwise(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
     """An operator that is made of steps of the kernels, on float32 or float64."""
-    if len(known[node.outputs[0]].shape) > MOST_AXES or len(node.inputs) > MOST_INPUTS:
+    if len(known[node.outputs[0]].shape) > MAX_AXES or len(node.inputs) > MAX_INPUTS:
         return False
     chain = chain_of(node, known)
-    return chain is not None and len(chain.steps) <= MOST_STEPS
+    return chain is not None and len(chain.steps) <= MAX_STEPS
 
 
 KERNELS = dict.fromkeys((*STEPS, "Elementwise"), Kernel(is_elementwise, strided=True, any_reals=True))
