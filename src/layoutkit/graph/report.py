@@ -89,7 +89,7 @@ def family_of(op: str, compiled: bool) -> str:
     if op.startswith("Reduce"):
         return "norms"
     of = OPERATORS.get(op)
-    return "elementwise" if op == "Elementwise" or (of is not None and of.spread) else "others"
+    return "elementwise" if op == "Elementwise" or (of is not None and of.elementwise) else "others"
 
 
 def work_of(node: Node | None, known: Mapping[str, Known]) -> int:

@@ -26,7 +26,7 @@ from ...formats.layout import Layout
 from ...reorders.problem import ReorderProblem, useful_threads
 from ...reorders.reorder import reorder
 from ..ir import Node
-from ..operators import Kept, Known
+from ..operators import Known, StoredType
 from ..operators.kernels import elementwise
 from ..operators.kernels.elementwise import chain_of
 from ..operators.layouts import LAST, PLAIN, layouts_of
@@ -41,7 +41,7 @@ FUNCTION_SECONDS = 0.3e-9  # of an element, where a step of an elementwise kerne
 VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # they copy nothing
 STEP_SECONDS = 5e-6  # overhead of a step of a program
 ROUNDED_ONCE = 0.5  # ulp
-FLOAT = Kept("float32")
+FLOAT = StoredType("float32")
 FEW_CHANNELS = 4  # a convolution of at most so many is also costed with other layouts of its result
 
 
@@ -139,7 +139,7 @@ class Costs:
 def _functions(node: Node, known: Mapping[str, Known]) -> int:
     """How many steps of an elementwise operator take more than a few instructions."""
     chain = chain_of(node, known) if node.op in elementwise.KERNELS else None
-    return 0 if chain is None else sum(STEPS[step_of(*step.written)[0]] > ROUNDED_ONCE for step in chain.steps)
+    return 0 if chain is None else sum(STEPS[step_of(*step.op)[0]] > ROUNDED_ONCE for step in chain.steps)
 
 
 def _move_seconds(problem: ReorderProblem) -> float:
@@ -174,20 +174,22 @@ class Factors(NamedTuple):
     """What a convolution or product multiplies, and how its input and result are stored."""
 
     w: np.ndarray
-    x: Kept
-    y: Kept
+    x: StoredType
+    y: StoredType
     options: dict[str, Any]  # of a convolution
 
 
 def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
     """Integers where the model has them on both sides, else numbers of `dtype`."""
-    x, y, integers = known[node.inputs[0]].stored, known[node.outputs[0]].kept, node.attributes.get("integers")
+    x, y, integers = known[node.inputs[0]].stored, known[node.outputs[0]].stored_type, node.attributes.get("integers")
     alpha = np.float32(node.attributes.get("alpha", 1.0))
     if integers is None or x is None or not x.integers:
         y = FLOAT if y.integers else y
         w = known[node.inputs[1]].value
         assert w is not None
-        return Factors(in_type(w if alpha == 1 else w * alpha, dtype), Kept(dtype), y, {"dtype": (dtype, y.dtype)})
+        return Factors(
+            in_type(w if alpha == 1 else w * alpha, dtype), StoredType(dtype), y, {"dtype": (dtype, y.dtype)}
+        )
     w, scale = integers
     y = y if y.integers else FLOAT
     options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
@@ -204,13 +206,13 @@ def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
     return np.asarray(reorder(w, plain, plain, dtype=dtype))
 
 
-def between(have: Kept, want: Kept) -> dict[str, Any]:
+def conversion(source: StoredType, target: StoredType) -> dict[str, Any]:
     """The arguments of `reorder` that convert numbers from one stored type to another."""
-    options: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
-    if have.integers:
-        options |= {"scale": have.scale, "zero_point": have.zero_point}
-    if want.integers:
-        options |= {"out_scale": want.scale, "out_zero_point": want.zero_point}
+    options: dict[str, Any] = {"dtype": (source.dtype, target.dtype)}
+    if source.integers:
+        options |= {"scale": source.scale, "zero_point": source.zero_point}
+    if target.integers:
+        options |= {"out_scale": target.scale, "out_zero_point": target.zero_point}
     return options
 
 

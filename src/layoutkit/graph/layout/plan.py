@@ -197,7 +197,7 @@ def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
     for kind, layout in enumerate(layouts):
         if of.follow is by_kernel:
             suits = kernel_of(node, known, kind) is not None
-        elif of.spread:
+        elif of.elementwise:
             suits = all(fits(x.shape, layout, y.shape) or x.value is not None for x in inputs)
             suits = suits and any(x.shape == y.shape and x.value is None for x in inputs)
         else:

@@ -21,6 +21,6 @@ from . import (  # noqa: F401 these register
     scatter,
     signal,
 )  # fmt: skip
-from .base import OPERATORS, DataDependent, Follows, Kept, Known, Operator, Unsupported, run
+from .base import OPERATORS, DataDependent, Follows, Known, Operator, StoredType, Unsupported, run
 
-__all__ = ["OPERATORS", "DataDependent", "Follows", "Kept", "Known", "Operator", "Unsupported", "run"]
+__all__ = ["OPERATORS", "DataDependent", "Follows", "Known", "Operator", "StoredType", "Unsupported", "run"]

@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
-from .base import Follows, constants, normal, operator, places, required, same_shape
+from .base import Follows, constants, normal, operator, physical_axes, required, same_shape
 
 
 def _follow_axis(attributes, layout, shapes):
     rank = layout.rank
-    place = places(layout)[normal(attributes.get("axis", 0), rank, attributes["op"])]
+    place = physical_axes(layout)[normal(attributes.get("axis", 0), rank, attributes["op"])]
     return None if place is None else {**attributes, "axis": place}
 
 
@@ -134,7 +134,7 @@ REDUCTIONS = {
 
 def _follow_reduce(attributes, layout, shapes):
     """In another layout only with keepdims, which keeps every axis of the layout."""
-    axes, at = attributes.get("axes"), places(layout)
+    axes, at = attributes.get("axes"), physical_axes(layout)
     if not axes or not attributes.get("keepdims", 1):
         return None
     renamed = [at[normal(a, layout.rank, attributes["op"])] for a in axes]
@@ -186,7 +186,7 @@ def _arg(inputs, attributes):
 
 def _follow_pad(attributes, layout, shapes):
     """The pads in the order of the physical axes; blocked dimensions must not be padded."""
-    pads, at = attributes.get("pads"), places(layout)
+    pads, at = attributes.get("pads"), physical_axes(layout)
     if pads is None:
         return None
     rank, axes = layout.rank, len(layout.factors)

@@ -39,7 +39,7 @@ class DataDependent(Unsupported):
     def __init__(self, message: str, tensor: str, node: Node | None = None) -> None:
         super().__init__(message)
         self.tensor, self.node = tensor, node
-        self.graph: Graph | None = None  # of which it is said
+        self.graph: Graph | None = None  # that has the node or tensor
 
     def __reduce__(self) -> tuple:
         return type(self), (self.args[0], self.tensor, self.node)
@@ -48,8 +48,8 @@ class DataDependent(Unsupported):
 MAX_RANK = 12  # of tensors stored in another type than their own: the most that `reorder` takes
 
 
-class Kept(NamedTuple):
-    """The type that numbers are stored in; integers q stand for ``scale * (q - zero_point)``."""
+class StoredType(NamedTuple):
+    """The type that the numbers of a tensor are stored in; integers q stand for ``scale * (q - zero_point)``."""
 
     dtype: str
     scale: float = 1.0
@@ -70,9 +70,9 @@ class Kept(NamedTuple):
 
 
 @lru_cache(64)
-def own_type(dtype: np.dtype) -> Kept:
+def own_type(dtype: np.dtype) -> StoredType:
     """Numbers stored in their own type."""
-    return Kept(str(dtype))
+    return StoredType(str(dtype))
 
 
 class Known(NamedTuple):
@@ -82,10 +82,10 @@ class Known(NamedTuple):
     dtype: np.dtype
     shape: tuple[int, ...]
     value: np.ndarray | None = None
-    stored: Kept | None = None
+    stored: StoredType | None = None
 
     @property
-    def kept(self) -> Kept:
+    def stored_type(self) -> StoredType:
         """The type that it is stored in."""
         return self.stored or own_type(self.dtype)
 
@@ -106,9 +106,9 @@ class Operator(NamedTuple):
     `run` takes the inputs as arrays, None where an optional one is omitted, and the attributes, and returns the
     outputs. `shape` returns their types and shapes; without it, the operator takes constants only. `follow` translates
     the attributes to the physical axes of a layout, for tensors of these shapes, and returns None where it cannot.
-    `spread`: it works element by element, and smaller inputs are broadcast. `of_shape`: it reads only the shape of its
-    first input. `moves`: the elements of its result are elements of its inputs, unchanged. `open`: only its run tells
-    the shapes of its results.
+    `elementwise`: it works element by element, and smaller inputs are broadcast. `of_shape`: it reads only the shape
+    of its first input. `moves`: the elements of its result are elements of its inputs, unchanged. `open`: the shapes of
+    its results are known only once it has run.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Operator(NamedTuple):
     run: Callable[..., Sequence[np.ndarray]]
     shape: Callable[[Node, InputTypes], ResultTypes] | None
     follow: Follow | None = None
-    spread: bool = False
+    elementwise: bool = False
     of_shape: bool = False
     moves: bool = False
     open: bool = False
@@ -131,14 +131,14 @@ OPERATORS: dict[str, Operator] = {}
 
 
 def operator(
-    *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False,
+    *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, elementwise: bool = False,
     of_shape: bool = False, moves: bool = False, open: bool = False,
 ):  # fmt: skip
     """Register the function below as operators; the attribute `op` says which one is called."""
 
     def register(function):
         for name in names:
-            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape, moves, open)
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, elementwise, of_shape, moves, open)
         return function
 
     return register
@@ -170,14 +170,14 @@ def refusal(node: Node, inputs: Sequence[Any], error: Exception) -> ValueError:
     return ValueError(f"{node} on shapes {shapes}: {reason}")
 
 
-def normal(axis: int, rank: int, what: str) -> int:
+def normal(axis: int, rank: int, op: str) -> int:
     """An axis counted from the front; ValueError if it is out of range."""
     if not -rank <= axis < rank:
-        raise ValueError(f"{what}: axis {axis} of a tensor with {rank} axes")
+        raise ValueError(f"{op}: axis {axis} of a tensor with {rank} axes")
     return axis % rank
 
 
-def places(layout: Layout) -> list[int | None]:
+def physical_axes(layout: Layout) -> list[int | None]:
     """By dimension, its axis in the physical array; None where blocks split it over several."""
     factors = layout.factors
     count = [sum(f.dim == d for f in factors) for d in range(layout.rank)]
@@ -213,7 +213,7 @@ def same_shape(node: Node, inputs: InputTypes) -> ResultTypes:
     return [(x.dtype, x.shape)]
 
 
-def spread_shape(node: Node, inputs: InputTypes) -> ResultTypes:
+def broadcast_shape(node: Node, inputs: InputTypes) -> ResultTypes:
     """The shape that all inputs are broadcast to; the type is found by running the operator on single elements."""
     shape = np.broadcast_shapes(*(x.shape for x in inputs if x is not None))
     ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in inputs]

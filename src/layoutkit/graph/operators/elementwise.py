@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .base import OPERATORS, Follows, Unsupported, operator, required, spread_shape
+from .base import OPERATORS, Follows, Unsupported, broadcast_shape, operator, required
 
 
 def _same(attributes, layout, shapes):
@@ -15,7 +15,7 @@ def _same(attributes, layout, shapes):
 
 def each(*names):
     """Register an elementwise operator."""
-    return operator(*names, kind=Follows.FOLLOWS, shape=spread_shape, follow=_same, spread=True)
+    return operator(*names, kind=Follows.FOLLOWS, shape=broadcast_shape, follow=_same, elementwise=True)
 
 
 UNARY = {

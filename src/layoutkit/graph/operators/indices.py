@@ -9,9 +9,9 @@ import numpy as np
 from ...formats.layout import Layout
 from ..ir import Node
 from .axes import padded
-from .base import FAULTS, Known, normal, places
+from .base import FAULTS, Known, normal, physical_axes
 from .moves import cuts_of
-from .resize import check_resize, resized, taps_of
+from .resize import check_resize, resized, sampling_weights
 
 FILLED = -1  # an index: there is no element, but a constant
 Indices = list[np.ndarray]  # by axis
@@ -51,7 +51,7 @@ def _resize(node, x, y, inputs):
     check_resize(a)
     indices = [np.arange(n) for n in x.shape]
     for axis, n, ratio in resized(x.shape, a, None, None):
-        indices[axis] = taps_of(x.shape[axis], n, ratio, a)[0][0]
+        indices[axis] = sampling_weights(x.shape[axis], n, ratio, a)[0][0]
     return indices
 
 
@@ -77,7 +77,7 @@ _INDICES = {"Slice": _slice, "Pad": _pad, "Resize": _resize, "Expand": _expand, 
 
 def in_layout(indices: Indices, layout: Layout, shape: tuple[int, ...]) -> Indices | None:
     """The indices along the axes of a physical array; None where blocks are not taken as they are."""
-    at, physical = places(layout), layout.physical_shape(shape)
+    at, physical = physical_axes(layout), layout.physical_shape(shape)
     for dim, place in enumerate(at):
         if place is None and not np.array_equal(indices[dim], np.arange(shape[dim])):
             return None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import Node
-from .base import DataDependent, Follows, applied, constants, normal, operator, places, required, same_shape
+from .base import DataDependent, Follows, applied, constants, normal, operator, physical_axes, required, same_shape
 
 
 def _reshape_shape(node, inputs):
@@ -68,7 +68,7 @@ def _transpose(inputs, attributes):
 
 
 def _follow_channels(attributes, layout, shapes):
-    axis = places(layout)[1]
+    axis = physical_axes(layout)[1]
     return None if axis is None else {**attributes, "axis": axis}
 
 
@@ -100,7 +100,7 @@ def _follow_slice(attributes, layout, shapes):
     """Along axes that are not in blocks."""
     if "axes" not in attributes:
         return None
-    at, rank = places(layout), layout.rank
+    at, rank = physical_axes(layout), layout.rank
     axes = [at[normal(a, rank, "Slice")] for a in attributes["axes"]]
     return None if None in axes else {**attributes, "axes": axes}
 
@@ -232,7 +232,10 @@ def order_of(op, attributes, shape, layout=None) -> Order | None:
         perm = tuple(int(axis) for axis in attributes.get("perm") or range(rank)[::-1])
         return Order(tuple(shape), perm) if layout is None else None
     n, c, h, w = shape
-    b, first = attributes["blocksize"], attributes.get("mode", "DCR") == "DCR"  # the places in a block come first
+    b, first = (
+        attributes["blocksize"],
+        attributes.get("mode", "DCR") == "DCR",
+    )  # the physical_axes in a block come first
     block = 1 if layout is None else layout.block(1)
     if layout is not None and block > 1:
         each = c // b**2 if op == "DepthToSpace" else c
@@ -247,7 +250,7 @@ def order_of(op, attributes, shape, layout=None) -> Order | None:
         if op == "DepthToSpace":
             return Order((n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3))
         return Order((n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4) if first else (0, 1, 3, 5, 2, 4))
-    if places(layout) != [0, 3, 1, 2]:
+    if physical_axes(layout) != [0, 3, 1, 2]:
         return None
     if op == "DepthToSpace" and first:
         return Order((n, h, w, b, b, c // b**2), (0, 1, 3, 2, 4, 5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Follows, by_kernel, normal, operator, places, required, same_shape
+from .base import Follows, by_kernel, normal, operator, physical_axes, required, same_shape
 
 
 def _per_channel(values, rank):
@@ -103,12 +103,12 @@ def _mean_variance_normalization(inputs, attributes):
 
 
 def _follow_lrn(attributes, layout, shapes):
-    place = places(layout)[1]
+    place = physical_axes(layout)[1]
     return None if place is None else {**attributes, "axis": place}
 
 
 def _follow_axis(attributes, layout, shapes):
-    place = places(layout)[normal(attributes.get("axis", -1), layout.rank, attributes["op"])]
+    place = physical_axes(layout)[normal(attributes.get("axis", -1), layout.rank, attributes["op"])]
     return None if place is None else {**attributes, "axis": place}
 
 

@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 
-from .base import Follows, Unsupported, operator, places, required
+from .base import Follows, Unsupported, operator, physical_axes, required
 from .windows import window
 
 
 def _follow_spatial(attributes, layout, shapes):
     """`axes`: those of height, width, .. in the layout."""
-    at = places(layout)[2:]
+    at = physical_axes(layout)[2:]
     return None if None in at else {**attributes, "at": at}
 
 

@@ -47,7 +47,7 @@ def _pixels(node: Node, inputs: InputTypes, result: Known) -> list[ReceptiveFiel
     return _same(result)
 
 
-@_rule(*(name for name, of in OPERATORS.items() if of.spread), several=True)
+@_rule(*(name for name, of in OPERATORS.items() if of.elementwise), several=True)
 def _elements(node: Node, inputs: InputTypes, result: Known) -> list[ReceptiveField]:
     """Constants must not vary from pixel to pixel."""
     rank = len(result.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Follows, Unsupported, constants, normal, operator, places, required
+from .base import Follows, Unsupported, constants, normal, operator, physical_axes, required
 
 ROUNDED = {"stretch": None, "not_larger": min, "not_smaller": max}  # how one ratio is chosen for all axes, by policy
 
@@ -47,7 +47,7 @@ def _follow_resize(attributes, layout, shapes):
     """With the axes that change as an attribute: these must not be in blocks."""
     if "along" not in attributes:
         return None
-    at = places(layout)
+    at = physical_axes(layout)
     along = [(at[axis], *rest) for axis, *rest in attributes["along"]]
     return None if any(axis is None for axis, *_ in along) else {**attributes, "along": along}
 
@@ -96,7 +96,7 @@ def _places(n_in, n_out, ratio, mode):
     raise Unsupported(f"Resize: coordinate_transformation_mode {mode!r}")
 
 
-def taps_of(n, n_out, ratio, attributes):
+def sampling_weights(n, n_out, ratio, attributes):
     """Of each of `n_out` elements, the indices of those that it is made of, and their weights: both (taps, n_out)."""
     at = _places(n, n_out, ratio, attributes.get("coordinate_transformation_mode", "half_pixel"))
     mode = attributes.get("mode", "nearest")
@@ -119,7 +119,7 @@ def taps_of(n, n_out, ratio, attributes):
 
 
 def _along(x, axis, n_out, ratio, attributes):
-    indices, weights = taps_of(x.shape[axis], n_out, ratio, attributes)
+    indices, weights = sampling_weights(x.shape[axis], n_out, ratio, attributes)
     if attributes.get("mode", "nearest") == "nearest":
         return np.take(x, indices[0], axis)
     shape = [1] * x.ndim

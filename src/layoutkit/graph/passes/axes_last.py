@@ -79,7 +79,7 @@ def _suits(r: Rewriting, node: Node, group: dict[str, str]) -> bool:
         return last and moved == [node.inputs[0]] and all(of.shape in ((), (1,), y.shape[-1:]) for of in others)
     if node.op == "MatMul":
         return moved == [node.inputs[0]] and len(others[0].shape) == 2 and others[0].dtype == np.float32
-    if not OPERATORS[node.op].spread or any(r.known[name].shape != y.shape for name in moved):
+    if not OPERATORS[node.op].elementwise or any(r.known[name].shape != y.shape for name in moved):
         return False
     return not others or node.op in BROADCAST or all(of.value is not None and of.value.size == 1 for of in others)
 

@@ -116,7 +116,7 @@ def _as_activation(before: Node, node: Node, i: int, known: Knowledge) -> list |
     is_product = before.op in PRODUCTS
     activation: list[Any] = []
     for step in steps_of(node, known, i) or ():
-        name, *numbers = step.written
+        name, *numbers = step.op
         if name not in ACTIVATIONS:
             return None
         if step.operand:

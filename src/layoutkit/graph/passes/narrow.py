@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir import Graph, Node
-from ..operators import OPERATORS, Kept, Known
+from ..operators import OPERATORS, Known, StoredType
 from ..operators.base import MAX_RANK
 from ..operators.kernels import F32, in_its_type, is_convolution, is_product
 
@@ -40,7 +40,7 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
                 if not narrow.isdisjoint(node.outputs) and not _inputs_are_narrow(node, known, narrow):
                     todo += node.outputs
     for name in narrow:
-        known[name] = known[name]._replace(stored=Kept(dtype))
+        known[name] = known[name]._replace(stored=StoredType(dtype))
 
 
 def _may_be_narrow(of: Known) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import Graph, Node, renamed
-from ..operators import Kept, Known
+from ..operators import Known, StoredType
 from ..operators.base import MAX_RANK
 
 INTEGERS = "uint8", "int8"
@@ -52,7 +52,7 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     return Graph(nodes, graph.inputs, graph.outputs, graph.constants)
 
 
-def _stored(node: Node, known: Mapping[str, Known]) -> Kept | None:
+def _stored(node: Node, known: Mapping[str, Known]) -> StoredType | None:
     """The integer type, scale and zero point of a QuantizeLinear or DequantizeLinear with a single scale."""
     quantises = node.op == "QuantizeLinear"
     real, integer = (known[name] for name in (node.inputs[0], node.outputs[0])[:: 1 if quantises else -1])
@@ -63,7 +63,7 @@ def _stored(node: Node, known: Mapping[str, Known]) -> Kept | None:
         return None
     if str(integer.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
         return None
-    return Kept(str(integer.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
+    return StoredType(str(integer.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
 
 
 def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:

@@ -19,16 +19,16 @@ from ...reorders.binding import MOVED, compiled
 from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
 from ..ir import Node
-from ..layout.costs import FLOAT, VIEWS, Costs, array_type, between
+from ..layout.costs import FLOAT, VIEWS, Costs, array_type, conversion
 from ..layout.plan import LayoutPlan
-from ..operators import OPERATORS, Kept, run
+from ..operators import OPERATORS, StoredType, run
 from ..operators.base import own_type
 from ..operators.kernels import F32, kernel_of
 from ..operators.layouts import PLAIN, in_layout, layouts_of
 from ..report import Timed, family_of, work_of
 from .concat import Part, axis_of, parts_of
 from .runs import Runs
-from .steps import BUILDS, Call, Make, Place, Slots, Step
+from .steps import BUILDS, Binding, Call, Make, Place, Slots, Step
 from .tensors import Tensors, part_in
 
 LETTERS = "abcdefghijkl"
@@ -41,18 +41,18 @@ class Program:
         self.plan, self.known, self.costs = plan, plan.known, costs
         self._tensors = Tensors(plan, parts_of(plan))
         self._wholes = {*self._tensors.parts, *(part.whole for part in self._tensors.parts.values())}
-        self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
-        self._made: dict[int, object] = {}  # by step, its operation, or a function of its arrays
+        self._bindings: dict[int, Binding] = {}  # by step that is an operation
         self.steps: list[Step] = []
-        self._made_in: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)
-        self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
+        self._kinds: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)  # of layouts that tensors are computed in
+        # Results of a node that are to be rounded: the kind of their layout, and the type in which they are computed.
+        self._to_round: dict[str, tuple[int, StoredType]] = {}
         self._available: set[Place] = {(name, PLAIN) for name in plan.graph.inputs}
         for node, kinds in zip(plan.graph.nodes, plan.kinds):
             self._add(node, kinds)
         for name in plan.graph.outputs:
             self.operand(name, PLAIN)
         plan.forget_values()
-        self._runs = Runs(self.steps, self._tensors, self._needs, self._made)
+        self._runs = Runs(self.steps, self._tensors, self._bindings)
 
     @property
     def arena_bytes(self) -> int:
@@ -76,7 +76,7 @@ class Program:
         return outputs
 
     def timed(self, seconds: Sequence[float]) -> Iterator[Timed]:
-        """What each step is, and how long it took."""
+        """The steps, each with its work and the seconds that it took."""
         makers, known = self.plan.graph.makers(), self.known
         for step, took in zip(self.steps, seconds):
             node = makers.get(step.writes[0][0]) if step.writes and step.op != "reorder" else None
@@ -89,16 +89,16 @@ class Program:
 
     # ---- building
 
-    def operand(self, name: str, kind: int, kept: Kept | None = None) -> Place:
-        """A tensor in a kind of layout, by a reorder if it is not there yet, and in a type other than it is kept in."""
-        if kept not in (None, self.known[name].kept):
-            return self._converted(name, kind, kept)
+    def operand(self, name: str, kind: int, stored: StoredType | None = None) -> Place:
+        """A tensor in a kind of layout, by a reorder if it has another one so far, and in a type if it is stored in
+        another one."""
+        if stored not in (None, self.known[name].stored_type):
+            return self._converted(name, kind, stored)
         place = name, self._kind(name, kind)
         if name in self.plan.graph.constants or place in self._available:
             return place
-        source, shape = (name, self._made_in[name]), self.known[name].shape
+        source, shape = (name, self._kinds[name]), self.known[name].shape
         src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
-
         self.result(name, kind)
         self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, MOVED)
         self._available.add(place)
@@ -108,7 +108,7 @@ class Program:
         self, name: str, layouts: tuple[Layout, Layout], shape: tuple[int, ...], source: Place, to: Place,
         numbers: Numbers,
     ) -> None:  # fmt: skip
-        """Append a step that brings a tensor from one place to another."""
+        """Append a step that reorders a tensor."""
 
         def make(x: np.ndarray, y: np.ndarray) -> Reorders:
             move = compiled(x, *layouts, shape, y, self.costs.threads, numbers)
@@ -116,25 +116,26 @@ class Program:
 
         self._operate(Step(name, "reorder", None, (source,), (to,)), make)
 
-    def _converted(self, name: str, kind: int, kept: Kept) -> Place:
+    def _converted(self, name: str, kind: int, stored: StoredType) -> Place:
         """A tensor in a kind of layout, its numbers in another type."""
-        place, source = (f"{name} as {kept}", self._kind(name, kind)), (name, self._made_in[name])
+        place, source = (f"{name} as {stored}", self._kind(name, kind)), (name, self._kinds[name])
         if place not in self._available:
-            self._convert(name, source, self.known[name].kept, place, kept)
+            self._convert(name, source, self.known[name].stored_type, place, stored)
         return place
 
-    def _convert(self, name: str, source: Place, before: Kept, place: Place, kept: Kept) -> None:
-        """Append a step that brings the numbers of a tensor from one type and layout to others."""
+    def _convert(self, name: str, source: Place, before: StoredType, place: Place, stored: StoredType) -> None:
+        """Append a step that converts the numbers of a tensor to another type and layout."""
         shape = self.known[name].shape
         src, dst = (_layout(len(shape), k) for k in (source[1], place[1]))
-        self._tensors.buffers[place] = dst.physical_shape(shape), array_type(kept.dtype)
-        self._reorder(f"{src} > {dst} as {kept}", (src, dst), shape, source, place, Numbers(**between(before, kept)))
+        self._tensors.buffers[place] = dst.physical_shape(shape), array_type(stored.dtype)
+        numbers = Numbers(**conversion(before, stored))
+        self._reorder(f"{src} > {dst} as {stored}", (src, dst), shape, source, place, numbers)
         self._available.add(place)
 
-    def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
-        """A buffer for a tensor in a kind of layout, in the type in which it is made, from which it is rounded."""
+    def result(self, name: str, kind: int, computed: StoredType | None = None) -> Place:
+        """A buffer for a tensor in a kind of layout, in the type in which it is computed, from which it is rounded."""
         known, place = self.known[name], (name, self._kind(name, kind))
-        if computed not in (None, known.kept):
+        if computed not in (None, known.stored_type):
             self._to_round[name] = place[1], computed
             place = f"{name} as {computed}", place[1]
             shape = _layout(len(known.shape), kind).physical_shape(known.shape)
@@ -144,18 +145,6 @@ class Program:
         shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
         self._tensors.buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
         return place
-
-    def stand_in(self, place: Place, array: np.ndarray) -> None:
-        """Let `workspace` see an array like the one that an operator will leave there."""
-        self._tensors.stand_in(place, array)
-
-    def workspace(self, needed: Callable[[Slots], int]) -> None:
-        """Have as many bytes in `SCRATCH` as a step will need on its buffers."""
-        self._needs.append(needed)
-
-    def has_buffer(self, place: Place) -> bool:
-        """Whether a tensor has a buffer; else what makes it may leave any array."""
-        return place in self._tensors.buffers
 
     def step(
         self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False
@@ -174,13 +163,8 @@ class Program:
         self._operate(Step(node.name or node.outputs[0], node.op, None, reads, writes, how=how), make)
 
     def _operate(self, step: Step, make: Make) -> None:
-        at = len(self.steps)
-
-        def needed(slots: Slots) -> int:
-            self._made[at] = make(*(slots[place] for place in step.places))
-            return 0
-
-        self.workspace(needed)
+        """Append a step that is an operation."""
+        self._bindings[len(self.steps)] = lambda slots: make(*(slots[place] for place in step.places))
         self.steps.append(step)
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
@@ -197,12 +181,12 @@ class Program:
         else:
             self._other(node, kinds[0])
         for name, (kind, computed) in self._to_round.items():
-            kept = self.known[name].kept
-            self._convert(name, (f"{name} as {computed}", kind), computed, (name, kind), kept)
+            stored = self.known[name].stored_type
+            self._convert(name, (f"{name} as {computed}", kind), computed, (name, kind), stored)
         self._to_round.clear()
         for name in node.outputs:
             if name:
-                self._made_in[name] = kind = self._kind(name, kinds[1])
+                self._kinds[name] = kind = self._kind(name, kinds[1])
                 self._available.add((name, kind))
 
     def _kind(self, name: str, kind: int) -> int:
@@ -210,9 +194,9 @@ class Program:
         return kind if layouts_of(len(self.known[name].shape)) else PLAIN
 
     def _concat(self, node: Node, kind: int) -> None:
-        """A concatenation of which some inputs are made in place: the others are copied."""
-        kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
-        operands = [self.operand(name, kind, kept) for name in node.inputs]
+        """A concatenation of which some inputs are computed in place: the others are copied."""
+        stored, whole = self.known[node.outputs[0]].stored_type, self.result(node.outputs[0], kind)
+        operands = [self.operand(name, kind, stored) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
         axis = axis_of(node, self.known, layout)
         copied: list[tuple[Place, Part]] = []
@@ -243,7 +227,7 @@ class Program:
         self.operation(node, make, tuple(place for place, _ in copied), (whole,))
 
     def _split(self, node: Node, kind: int) -> None:
-        """A division into parts of the array that is divided: nothing is to do."""
+        """A Split whose results are parts of the array of its input: nothing is to do."""
         whole = self.operand(node.inputs[0], kind)
         self._nothing(node, (whole,), tuple(self.result(name, kind) for name in node.outputs))
 
@@ -252,15 +236,15 @@ class Program:
         self.steps.append(Step(node.name or node.outputs[0], node.op, None, reads, writes, views))
 
     def _view(self, node: Node, kinds: tuple[int, int]) -> bool:
-        """Whether a node only gives a tensor another shape: its result lies where its input does, if that is in one
-        piece, and else is a copy."""
+        """Whether a node only gives a contiguous tensor another shape: then its result has the memory of its input, and
+        a step that does nothing is appended."""
         if kinds[0] != kinds[1] and node.op == "Transpose":
             return self._relabelled(node, kinds)
         if node.op not in (*VIEWS, "Transpose"):
             return False
         x, y = self.known[node.inputs[0]], self.known[node.outputs[0]]
         kinds_of = {self._kind(node.inputs[0], kinds[0]), self._kind(node.outputs[0], kinds[1])}
-        if node.inputs[0] in self.plan.graph.constants or kinds_of != {PLAIN} or x.kept != y.kept:
+        if node.inputs[0] in self.plan.graph.constants or kinds_of != {PLAIN} or x.stored_type != y.stored_type:
             return False
         if node.op not in VIEWS and not (node.op == "Transpose" and _keeps_order(node, x.shape)):
             return False
@@ -272,7 +256,7 @@ class Program:
         return True
 
     def _relabelled(self, node: Node, kinds: tuple[int, int]) -> bool:
-        """A Transpose between two layouts in which the arrays of its input and its result are the same."""
+        """Append a Transpose between two layouts in which the arrays of its input and its result are the same."""
         source, to = self.operand(node.inputs[0], kinds[0]), (node.outputs[0], kinds[1])
         shape = self._tensors.expected(source)[0]
         if self._tensors.contiguous(source):
@@ -283,6 +267,7 @@ class Program:
         return True
 
     def _other(self, node: Node, kind: int) -> None:
+        """Append a step of Python: the operator's numpy function."""
         known, constants = self.known, self.plan.graph.constants
         of, y = OPERATORS[node.op], known[node.outputs[0]]
         plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy, "threads": self.costs.threads}
@@ -299,27 +284,28 @@ class Program:
             if not name:
                 operands.append(None)
             elif value is not None:
-                operands.append(in_layout(value, layout, y.shape) if of.spread and layout is not None else value)
+                operands.append(in_layout(value, layout, y.shape) if of.elementwise and layout is not None else value)
             else:
                 dtype = known[name].dtype
-                operands.append(self.operand(name, kind, y.kept if moves and dtype == F32 else own_type(dtype)))
+                keeps_type = moves and dtype == F32
+                operands.append(self.operand(name, kind, y.stored_type if keeps_type else own_type(dtype)))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
         stored = [known[name].stored if name and not moves else None for name in node.outputs]
 
         def compute(slots: Slots) -> None:
             results = run(node, [slots[x] if isinstance(x, tuple) else x for x in operands], attributes)
-            for place, value, kept in zip(to, results, stored):
+            for place, value, of_result in zip(to, results, stored):
                 if place is not None:
-                    slots[place] = value if kept is None else _rounded(value, kept)
+                    slots[place] = value if of_result is None else _rounded(value, of_result)
 
         places = tuple(x for x in operands if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
 
 
-def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:
-    """What an operator has made, in the type in which it is kept."""
+def _rounded(value: np.ndarray, stored: StoredType) -> np.ndarray:
+    """A result of an operator in the type in which it is stored."""
     layout = _layout(value.ndim, PLAIN)
-    return np.asarray(reorder(value, layout, layout, **between(FLOAT, kept)))
+    return np.asarray(reorder(value, layout, layout, **conversion(FLOAT, stored)))
 
 
 def _layout(rank: int, kind: int) -> Layout:

@@ -16,10 +16,10 @@ from ..._core.runtime.arrays import address
 from ..._core.runtime.guard import Turns
 from ...memory.arrays import empty
 from .arena import placed
-from .steps import SCRATCH, Place, Slots, Step
+from .steps import Binding, Place, Slots, Step
 from .tensors import Tensors
 
-MOST_RUNS = os.cpu_count() or 1  # at the same time: more only wait for one another
+MAX_RUNS = os.cpu_count() or 1  # at the same time: more would only wait for one another
 ALIGNMENT = 64  # of the workspace
 
 
@@ -38,15 +38,11 @@ class Runs:
     ----------
     steps : list of Step
     tensors : Tensors
-    needs : sequence of callable
-        Each, given arrays like those of all tensors, prepares a step, and returns how many bytes of scratch that needs.
-    made : dict
-        By step, the operation that one of `needs` has put there, or a function of its arrays.
+    bindings : dict
+        By step that is an operation, what makes it of arrays like those of all tensors; emptied.
     """
 
-    def __init__(
-        self, steps: list[Step], tensors: Tensors, needs: list[Callable[[Slots], int]], made: dict[int, object]
-    ) -> None:
+    def __init__(self, steps: list[Step], tensors: Tensors, bindings: dict[int, Binding]) -> None:
         self._steps, self._tensors = steps, tensors
         self._owner = tensors.owners()
         # Outputs are new arrays, which steps write to, unless another output is the same array, or a part.
@@ -62,11 +58,10 @@ class Runs:
                 self._whose[place[0]] = place, owner
         own = {p: of for p, of in tensors.buffers.items() if p not in self._owner and p not in self._new}
         self.arena = placed(steps, own, self._owner, tensors.outputs)
-        self._turns = Turns(MOST_RUNS)
+        self._turns = Turns(MAX_RUNS)
         self._idle: list[Memory] = []  # that no run is using
-        self._scratch_bytes = 0
         arena = _bytes(self.arena.nbytes)
-        self._prepare(self._imagined(arena), needs, made)
+        operations = self._bound(self._placeholders(arena), bindings)
         self._index: dict[Place, int] = {}
         for step in steps:
             for place in (*step.reads, *step.writes):
@@ -74,10 +69,12 @@ class Runs:
         for place in (*tensors.inputs, *self._new):
             self._index.setdefault(place, len(self._index))
         self._python = [step for step in steps if step.call is not None]
-        self._left = self._left_by_python()
+        self._python_results = self._results_of_python()
         self._dependents = self._offsets()
-        self._list = StepList([(*_compiled(step, made.get(i)), self._places(step)) for i, step in enumerate(steps)])
-        tensors.forget_imagined()
+        self._list = StepList(
+            [(*_compiled(step, operations.get(i)), self._places(step)) for i, step in enumerate(steps)]
+        )
+        tensors.forget_placeholders()
         self._idle.append(self._memory(arena))
 
     def run(self, inputs: Mapping[str, np.ndarray], times: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -93,20 +90,20 @@ class Runs:
                 self._idle.append(memory)
 
     def _run(self, memory: Memory, inputs: Mapping[str, np.ndarray], times: np.ndarray | None) -> dict[str, np.ndarray]:
-        tensors, slots, made = self._tensors, dict(memory.arrays), {}
+        tensors, slots, new_arrays = self._tensors, dict(memory.arrays), {}
         for place in tensors.inputs:
             array = inputs[place[0]]
             self._put(memory.context, slots, place, array if array.flags.aligned else array.copy())
         for place, (shape, dtype) in self._new.items():
-            made[place] = empty(shape, dtype, "graph")
-            self._put(memory.context, slots, place, made[place])
+            new_arrays[place] = empty(shape, dtype, "graph")
+            self._put(memory.context, slots, place, new_arrays[place])
         at, end = 0, len(self._steps)
         while (at := self._list.run(memory.context, at, times)) < end:
             start, step = perf_counter_ns(), self._steps[at]
             assert step.call is not None
             step.call(slots)
             for place in step.writes:
-                if place in self._left:
+                if place in self._python_results:
                     self._put(memory.context, slots, place, self._usable(step, place, slots[place]))
             if times is not None:
                 times[at] = start, perf_counter_ns()
@@ -115,22 +112,22 @@ class Runs:
         for place in tensors.outputs:
             new = self._whose.get(place[0])
             if new is not None:
-                outputs[place[0]] = tensors.array_in(place, made)
+                outputs[place[0]] = tensors.array_in(place, new_arrays)
             else:
                 outputs[place[0]] = np.array(tensors.constants[place] if place in tensors.constants else slots[place])
         return outputs
 
     def _put(self, context: Context, slots: Slots, place: Place, array: np.ndarray) -> None:
-        """Let a tensor, and all that lie in its array, be in this one during a run, which keeps it."""
+        """Set the address of a tensor, and of all that are parts of its array, for a run, which keeps the array."""
         slots[place] = array
         context.set(self._index[place], array)
-        for inside, offset, seen in self._dependents.get(place, ()):
+        for inside, offset, used in self._dependents.get(place, ()):
             context.set(self._index[inside], array, offset)
-            if seen:
+            if used:
                 slots[inside] = self._tensors.array_in(inside, {place: array})
 
     def _usable(self, step: Step, place: Place, array: np.ndarray) -> np.ndarray:
-        """What a step of Python has left, as operations read it."""
+        """The result of a step of Python as operations read it: contiguous and aligned."""
         expected = self._tensors.expected(place)
         if (array.shape, array.dtype) != expected:
             raise ValueError(f"{step.op} {step.name}: {place[0]!r} is {array.dtype} {array.shape}, "
@@ -139,50 +136,51 @@ class Runs:
 
     # ---- preparing
 
-    def _imagined(self, arena: np.ndarray) -> dict[Place, np.ndarray]:
-        """Arrays like those of all tensors."""
+    def _placeholders(self, arena: np.ndarray) -> dict[Place, np.ndarray]:
+        """Arrays with the shapes, strides and types of those of all tensors."""
         arrays = self._in_arena(arena)
         for step in self._steps:
             for place in (*step.reads, *step.writes):
                 if place not in arrays:
                     owner = self._owner.get(place, place)
                     if owner not in arrays:
-                        arrays[owner] = self._tensors.imagined(owner)
+                        arrays[owner] = self._tensors.placeholder(owner)
                     arrays[place] = self._tensors.array_in(place, arrays)
         return arrays
 
-    def _prepare(
-        self, arrays: dict[Place, np.ndarray], needs: list[Callable[[Slots], int]], made: dict[int, object]
-    ) -> None:
-        while needs:  # a filter is forgotten once it is packed
-            self._scratch_bytes = max(self._scratch_bytes, needs.pop()(arrays))
-        for i, of in made.items():
-            if not isinstance(of, Operation):
-                self._steps[i] = self._steps[i]._replace(call=_calling(of, self._steps[i]))
+    def _bound(self, arrays: dict[Place, np.ndarray], bindings: dict[int, Binding]) -> dict[int, object]:
+        """By step, its operation; where there is none but a function of arrays, the step becomes one of Python."""
+        operations: dict[int, object] = {}
+        while bindings:  # a binding holds its filter: it is forgotten once that is packed
+            i, bind = bindings.popitem()
+            operations[i] = bind(arrays)
+            if not isinstance(operations[i], Operation):
+                self._steps[i] = self._steps[i]._replace(call=_calling(operations[i], self._steps[i]))
+        return operations
 
-    def _left_by_python(self) -> set[Place]:
-        """The tensors that steps of Python leave and operations read, or that others lie in."""
-        left = {place for step in self._python for place in step.writes if place not in self._tensors.buffers}
+    def _results_of_python(self) -> set[Place]:
+        """The results of steps of Python that operations read, or that other tensors are parts of."""
+        results = {place for step in self._python for place in step.writes if place not in self._tensors.buffers}
         read = {place for step in self._steps if step.call is None for place in step.reads}
-        return left & (read | set(self._owner.values()))
+        return results & (read | set(self._owner.values()))
 
     def _places(self, step: Step) -> list[int]:
         """Where the table of addresses has the arrays of a step."""
         return [self._index[place] for place in step.places]
 
     def _offsets(self) -> dict[Place, list[tuple[Place, int, bool]]]:
-        """By tensor whose array each run has anew: the tensors that lie in it, from which byte on, and whether Python
-        sees them."""
-        seen = self._seen()
+        """By tensor whose array each run has anew: the tensors that are parts of it, from which byte on, and whether
+        Python uses them."""
+        used = self._used_by_python()
         dependents: dict[Place, list[tuple[Place, int, bool]]] = {}
         for place, owner in self._owner.items():
             if place in self._index and owner not in self.arena.offsets:
-                array = self._tensors.imagined(owner)
+                array = self._tensors.placeholder(owner)
                 offset = address(self._tensors.array_in(place, {owner: array})) - address(array)
-                dependents.setdefault(owner, []).append((place, offset, place in seen))
+                dependents.setdefault(owner, []).append((place, offset, place in used))
         return dependents
 
-    def _seen(self) -> set[Place]:
+    def _used_by_python(self) -> set[Place]:
         """The tensors whose arrays are used, not only their addresses."""
         copied = {place for place in self._tensors.outputs if place[0] not in self._whose}
         return copied.union(*((*step.reads, *step.writes) for step in self._python))
@@ -200,15 +198,14 @@ class Runs:
 
     def _memory(self, arena: np.ndarray) -> Memory:
         """New memory for a run, in a new arena."""
-        nbytes = max(self._scratch_bytes, self._list.workspace + ALIGNMENT)
-        context, seen = Context(len(self._index), _bytes(nbytes)), self._seen()
+        context = Context(len(self._index), _bytes(self._list.workspace + ALIGNMENT))
+        used = self._used_by_python()
         arrays = {}
         for place, array in self._in_arena(arena).items():
             if place in self._index:
                 context.set(self._index[place], array)
-            if place in seen:
+            if place in used:
                 arrays[place] = array
-        arrays[SCRATCH] = context.scratch
         return Memory(arena, context, arrays)
 
 
@@ -216,9 +213,9 @@ def _bytes(count: int) -> np.ndarray:
     return empty((count,), np.dtype(np.uint8), "graph") if count else np.empty(0, np.uint8)
 
 
-def _compiled(step: Step, made: object) -> tuple[Operation | None, bool]:
+def _compiled(step: Step, operation: object) -> tuple[Operation | None, bool]:
     """The operation of a step, None if it has none, and whether the step is Python's."""
-    return made if isinstance(made, Operation) and step.call is None else None, step.call is not None
+    return operation if isinstance(operation, Operation) and step.call is None else None, step.call is not None
 
 
 def _calling(function: object, step: Step) -> Callable[[Slots], None]:

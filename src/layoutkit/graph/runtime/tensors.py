@@ -1,4 +1,4 @@
-"""Where the tensors of a program lie: in buffers of their own, or in those of others."""
+"""The memory of a program's tensors: buffers of their own, or parts or views of those of others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tensors:
     Attributes
     ----------
     buffers : dict
-        By tensor that a step has room to write to: shape and dtype. Others are what a step of Python leaves.
+        By tensor that operations write: shape and dtype. The others are arrays that steps of Python return.
     parts : dict
         By tensor, the part of another one that it is.
     views : dict
@@ -36,22 +36,22 @@ class Tensors:
         self.constants = {place: values[place[0]] for place in self.outputs if place[0] in values}
         self.buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
         self.views: dict[Place, tuple[Place, tuple[int, ...]]] = {}
-        self._stand_ins: dict[Place, np.ndarray] = {}
+        self._placeholders: dict[Place, np.ndarray] = {}
 
     def within(self, place: Place) -> Place | None:
-        """The tensor in whose array another one lies."""
+        """The tensor that another one is a part or view of, None if it has a buffer of its own."""
         if place in self.parts:
             return self.parts[place].whole
         return self.views[place][0] if place in self.views else None
 
     def owners(self) -> dict[Place, Place]:
-        """By tensor that lies in the array of another one, the tensor that has the array."""
+        """By tensor that is a part or view of another one, the tensor that has the array."""
         within = {place: part.whole for place, part in self.parts.items()}
         within |= {place: of for place, (of, _) in self.views.items()}
         return {place: whole_of(place, within) for place in tuple(within)}
 
     def contiguous(self, place: Place) -> bool:
-        """Whether the elements of a tensor lie in one piece."""
+        """Whether the elements of a tensor are contiguous in memory."""
         inside: Place | None = place
         while inside is not None:
             part = self.parts.get(inside)
@@ -61,7 +61,7 @@ class Tensors:
         return True
 
     def array_in(self, place: Place, arrays: Mapping[Place, np.ndarray]) -> np.ndarray:
-        """The array of a tensor, in that of its owner or of another one that it lies in."""
+        """The array of a tensor, of that of its owner or of another one that it is a part of."""
         inner = []
         while place not in arrays:  # a part of another, which may be a part itself
             inner.append(place)
@@ -76,19 +76,15 @@ class Tensors:
                 array = reshaped(array, self.views[each][1])
         return array
 
-    def stand_in(self, place: Place, array: np.ndarray) -> None:
-        """Let steps be planned for an array like this one, where a step of Python will leave it."""
-        self._stand_ins[place] = np.empty(array.shape, array.dtype)
+    def placeholder(self, place: Place) -> np.ndarray:
+        """An array with the shape and type of the one that a tensor will have, to plan for."""
+        if place not in self._placeholders:
+            self._placeholders[place] = np.empty(*self.expected(place))
+        return self._placeholders[place]
 
-    def forget_imagined(self) -> None:
-        """Drop what stood for arrays while steps were planned."""
-        self._stand_ins.clear()
-
-    def imagined(self, place: Place) -> np.ndarray:
-        """An array like the one that a tensor will have."""
-        if place not in self._stand_ins:
-            self._stand_ins[place] = np.empty(*self.expected(place))
-        return self._stand_ins[place]
+    def forget_placeholders(self) -> None:
+        """Free the placeholders."""
+        self._placeholders.clear()
 
     def expected(self, place: Place) -> tuple[tuple[int, ...], np.dtype]:
         """Shape and dtype of the array of a tensor."""
@@ -102,5 +98,5 @@ class Tensors:
 
 
 def part_in(array: np.ndarray, part: Part) -> np.ndarray:
-    """A part of the array that it is a part of."""
+    """A part of an array."""
     return array[(slice(None),) * part.axis + (slice(part.begin, part.end),)]

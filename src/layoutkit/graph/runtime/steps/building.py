@@ -1,4 +1,4 @@
-"""What the steps of all families build on: the program that they become a part of, and how they read tensors."""
+"""What the steps of all families have in common: `Step`, and the program that they are appended to."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ import numpy as np
 
 from ...._core.nests.operation import Operation
 from ...ir import Node
-from ...layout.costs import FLOAT, Costs, array_type
-from ...operators import Kept, Known
+from ...layout.costs import FLOAT, Costs
+from ...operators import Known, StoredType
 from ...operators.layouts import NAMES
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = MutableMapping[Place, np.ndarray]
-SCRATCH: Place = "", -1  # a workspace that all steps share
 Call = Callable[[Slots], None]
 Make = Callable[..., Operation | Callable[..., None]]
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
-SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
+Binding = Callable[[Slots], object]  # makes the operation of a step, or a function of its arrays
+ROW_TYPES = {
+    "float32": "f32",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "uint8": "u8",
+    "int8": "s8",
+}  # as kernels are named
 
 
 class Step(NamedTuple):
-    """What one node does, or a reorder between two."""
+    """A step of a program: a node, or a reorder between two."""
 
     name: str
     op: str
@@ -44,50 +49,53 @@ class Step(NamedTuple):
 
 
 class Building(Protocol):
-    """What kernels need of the program that they become a part of."""
+    """The program, as the files of this folder append steps to it."""
 
     known: dict[str, Known]
     costs: Costs
 
-    def operand(self, name: str, kind: int, kept: Kept | None = None) -> Place:
-        """A tensor in a kind of layout, and in a type if that is to be another than it is kept in."""
+    def operand(self, name: str, kind: int, stored: StoredType | None = None) -> Place:
+        """A tensor in a kind of layout, and in a type if that is another one than it is stored in."""
 
-    def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
-        """A buffer for a tensor, in the type in which it is made: it is rounded to the one that it is kept in."""
-
-    def has_buffer(self, place: Place) -> bool:
-        """Whether a tensor has a buffer; else what makes it may leave any array."""
-
-    def stand_in(self, place: Place, array: np.ndarray) -> None:
-        """Let `workspace` see an array like the one that an operator will leave there."""
-
-    def workspace(self, needed: Callable[[Slots], int]) -> None:
-        """Have as many bytes in `SCRATCH` as a step will need on its buffers."""
+    def result(self, name: str, kind: int, computed: StoredType | None = None) -> Place:
+        """A buffer for a tensor, in the type in which it is computed; then it is rounded to the one it is stored in."""
 
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
-        """Append a step."""
+        """Append a step of Python."""
 
     def operation(
         self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...],
         how: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
-        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`.
+        """Append a step that is an operation.
 
-        Where that needs Python, `make` may return a function of the arrays instead. `how` tells its algorithm.
+        `make(*arrays)` returns it for arrays with the shapes and strides of those of `reads` and `writes`, or, where it
+        needs Python, a function of such arrays. `how()` is the name of its algorithm.
         """
 
 
 Build = Callable[[Building, Node, tuple[int, int]], None]
 
 
-def reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
-    """Reads a tensor: as its buffer holds it, or contiguous if an operator has left it."""
-    if program.has_buffer(place):
-        return lambda slots: slots[place]
-    program.stand_in(place, np.empty(shape, array_type(kept.dtype)))
-    return lambda slots: np.ascontiguousarray(slots[place])
+def real_type(of: Known) -> StoredType:
+    """The type in which kernels of real numbers compute a tensor; integers are rounded afterwards."""
+    return FLOAT if of.stored_type.integers else of.stored_type
 
 
-def made_in(of: Known) -> Kept:
-    """The type in which a tensor is made by a kernel of real numbers."""
-    return FLOAT if of.kept.integers else of.kept
+def contiguously(make: Make) -> Make:
+    """As `make`, where it takes contiguous arrays only: others are copied."""
+
+    def bound(*arrays: np.ndarray) -> Operation | Callable[..., None]:
+        if all(x.flags.c_contiguous for x in arrays):
+            return make(*arrays)
+        operation = make(*(np.empty(x.shape, x.dtype) for x in arrays))
+
+        def run(*arrays: np.ndarray) -> None:
+            copies = [np.ascontiguousarray(x) for x in arrays]
+            operation(*copies)
+            if copies[-1] is not arrays[-1]:
+                arrays[-1][...] = copies[-1]
+
+        return run
+
+    return bound

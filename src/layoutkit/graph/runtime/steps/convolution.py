@@ -30,15 +30,15 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
     )  # fmt: skip
-    at = program.operand(node.inputs[0], kinds[0], f.x)
-    add = program.operand(node.inputs[3], kinds[1], f.y) if node.input(3) else None
-    to = program.result(node.outputs[0], kinds[1], f.y)
+    operand = program.operand(node.inputs[0], kinds[0], f.x)
+    residuals = (program.operand(node.inputs[3], kinds[1], f.y),) if node.input(3) else ()
+    result = program.result(node.outputs[0], kinds[1], f.y)
 
-    def make(x: np.ndarray, *rest: np.ndarray) -> Operation | Callable[..., None]:
-        return bind(op, x, rest[-1], rest[0] if len(rest) > 1 else None)
+    def make(x: np.ndarray, *others: np.ndarray) -> Operation | Callable[..., None]:
+        *residual, y = others
+        return bind(op, x, y, residual[0] if residual else None)
 
-    how = partial(_algorithm, op, x.shape)
-    program.operation(node, make, (at,) if add is None else (at, add), (to,), how)
+    program.operation(node, make, (operand, *residuals), (result,), partial(_algorithm, op, x.shape))
 
 
 def _algorithm(op: Any, shape: tuple[int, ...]) -> str:
@@ -49,12 +49,13 @@ def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     x, f = program.known[node.inputs[0]], factors_of(node, program.known, program.costs.dtype)
     src, dst = (layouts_of(len(x.shape))[kind] for kind in kinds)
     op = transposed_of(node, program.known, src, dst, program.costs)
-    at, to = program.operand(node.inputs[0], kinds[0], f.x), program.result(node.outputs[0], kinds[1], f.y)
+    operand = program.operand(node.inputs[0], kinds[0], f.x)
+    result = program.result(node.outputs[0], kinds[1], f.y)
     w = program.known[node.inputs[1]].value
     if w is not None and np.isfinite(w).all():
-        program.operation(node, lambda source, result: operation(op, source, result, x.shape), (at,), (to,))
+        program.operation(node, lambda source, y: operation(op, source, y, x.shape), (operand,), (result,))
     else:  # its phases are summed tap by tap
-        program.step(node, lambda slots: op(slots[at], slots[to], shape=x.shape), (at,), (to,))
+        program.step(node, lambda slots: op(slots[operand], slots[result], shape=x.shape), (operand,), (result,))
 
 
 BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvTranspose": _transposed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy as np
 from ...._core.nests.elementwise import Elementwise
 from ....convolutions.epilogue import step_of
 from ...ir import Node
-from ...operators import Kept
 from ...operators.kernels.elementwise import KERNELS, chain_of
 from ...operators.layouts import PLAIN, in_layout, layouts_of
-from .building import SHORT, Build, Building
+from .building import ROW_TYPES, Build, Building
 
-NAMES = {**SHORT, "float64": "f64", "bool": "u8"}
+TYPES = {**ROW_TYPES, "float64": "f64", "bool": "u8"}
 
 
 def _elementwise(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -24,28 +22,24 @@ def _elementwise(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     assert chain is not None
     layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
     names, steps = [chain.x], []
-    for written, operand in chain.steps:
-        kernel, numbers, other = step_of(*written)
-        value: Any = other if other is None else np.array(other)
-        if operand and (constant := known[operand].value) is not None:
-            value = constant if layout is None else in_layout(constant, layout, y.shape)
-        elif operand:
-            names += [operand] * (operand not in names)
-            value = names.index(operand)
-        steps.append((kernel, np.array(numbers) if numbers else None, value))
-    elements = [_element(known[name].kept) for name in (*names, node.outputs[0])]
-    make = partial(_made, steps, elements, program.costs.threads)
-    program.operation(
-        node, make, tuple(program.operand(n, kind) for n in names), (program.result(node.outputs[0], kind),)
-    )
+    for op, tensor in chain.steps:
+        kernel, numbers, constant = step_of(*op)
+        operand: Any = None if constant is None else np.array(constant)
+        if tensor and (value := known[tensor].value) is not None:
+            operand = value if layout is None else in_layout(value, layout, y.shape)
+        elif tensor:
+            names += [tensor] * (tensor not in names)
+            operand = names.index(tensor)
+        steps.append((kernel, np.array(numbers) if numbers else None, operand))
+    types = [known[name].stored_type for name in (*names, node.outputs[0])]
+    elements = [(TYPES[of.dtype], of.scale, of.zero_point) for of in types]
+    threads = program.costs.threads
 
+    def make(*arrays: np.ndarray) -> Elementwise:
+        return Elementwise(steps, arrays[:-1], arrays[-1], elements, threads)
 
-def _made(steps: list, elements: list, threads: int, *arrays: np.ndarray) -> Elementwise:
-    return Elementwise(steps, arrays[:-1], arrays[-1], elements, threads)
-
-
-def _element(kept: Kept) -> tuple[str, float, int]:
-    return NAMES[kept.dtype], kept.scale, kept.zero_point
+    operands = tuple(program.operand(name, kind) for name in names)
+    program.operation(node, make, operands, (program.result(node.outputs[0], kind),))
 
 
 BUILDS: dict[str, Build] = dict.fromkeys(KERNELS, _elementwise)

@@ -14,74 +14,74 @@ from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.costs import FLOAT
 from ...operators.axes import REDUCTIONS
-from ...operators.base import places
+from ...operators.base import physical_axes
 from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, parameter
 from ...operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
-from .building import SHORT, Build, Building, made_in
+from .building import ROW_TYPES, Build, Building, real_type
 
-SHORT_ROW = 16384  # elements of a row of which several are normalised at a time, at most
+MAX_SHORT_ROW = 16384  # elements of rows of which several are normalised at a time
 
 
 def _normalisation(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known, kind, a = program.known, kinds[0], node.attributes
-    shape, real = known[node.inputs[0]].shape, made_in(known[node.outputs[0]])
-    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    shape, real = known[node.inputs[0]].shape, real_type(known[node.outputs[0]])
+    operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     common: dict[str, Any] = {
-        "types": SHORT[real.dtype], "scale": parameter(node, 1, known), "bias": parameter(node, 2, known),
+        "types": ROW_TYPES[real.dtype], "scale": parameter(node, 1, known), "bias": parameter(node, 2, known),
         "epsilon": float(a.get("epsilon", 1e-5)), "threads": program.costs.threads,
         "epilogue": parse(a.get("activation"), 1, np.dtype(np.float32), node.op).epilogue,
     }  # fmt: skip
 
     def make(x: np.ndarray, y: np.ndarray) -> Normalisation:
-        given = {**common, "x": x, "y": y}
+        arguments = {**common, "x": x, "y": y}
         if node.op in OF_CHANNELS:
             groups = shape[1] if node.op == "InstanceNormalization" else a["num_groups"]
             if kind != PLAIN:
-                return Pixels(**given, channels=shape[1], groups=groups, blocked=kind == BLOCKED)
-            if groups == shape[1] and suits_rows(x, y, 2) and x[0, 0].size <= SHORT_ROW:
-                return ShortRows(**given, axis=2, channels=groups)
-            return Planes(**given, groups=groups)
-        given["about_zero"] = node.op == "RMSNormalization"
+                return Pixels(**arguments, channels=shape[1], groups=groups, blocked=kind == BLOCKED)
+            if groups == shape[1] and suits_rows(x, y, 2) and x[0, 0].size <= MAX_SHORT_ROW:
+                return ShortRows(**arguments, axis=2, channels=groups)
+            return Planes(**arguments, groups=groups)
+        arguments["about_zero"] = node.op == "RMSNormalization"
         if a.get("channels") and kind == PLAIN:
-            return Columns(**given)
+            return Columns(**arguments)
         axis = x.ndim - 1 if kind == LAST else a.get("axis", -1) % x.ndim
-        if suits_rows(x, y, axis) and np.prod(x.shape[axis:]) <= SHORT_ROW:
-            return ShortRows(**given, axis=axis, channels=0)
-        return Planes(**given, axis=axis)
+        if suits_rows(x, y, axis) and np.prod(x.shape[axis:]) <= MAX_SHORT_ROW:
+            return ShortRows(**arguments, axis=axis, channels=0)
+        return Planes(**arguments, axis=axis)
 
-    program.operation(node, make, (at,), (to,))
+    program.operation(node, make, (operand,), (result,))
 
 
 def _physical(axis: int, rank: int, kind: int) -> int:
-    """Where an axis is in a layout."""
-    place = axis % rank if kind == PLAIN else places(layouts_of(rank)[kind])[axis % rank]
-    assert place is not None
-    return place
+    """The physical axis of a dimension that is not in blocks."""
+    physical = axis % rank if kind == PLAIN else physical_axes(layouts_of(rank)[kind])[axis % rank]
+    assert physical is not None
+    return physical
 
 
 def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    kind, real = kinds[0], made_in(program.known[node.outputs[0]])
+    kind, real = kinds[0], real_type(program.known[node.outputs[0]])
     axis = _physical(node.attributes.get("axis", -1), len(program.known[node.inputs[0]].shape), kind)
-    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     logarithm, threads = node.op == "LogSoftmax", program.costs.threads
 
     def make(x: np.ndarray, y: np.ndarray) -> Softmax:
-        return Softmax(SHORT[real.dtype], x, y, axis, logarithm, threads)
+        return Softmax(ROW_TYPES[real.dtype], x, y, axis, logarithm, threads)
 
-    program.operation(node, make, (at,), (to,))
+    program.operation(node, make, (operand,), (result,))
 
 
 def _reduction(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     kind, rank = kinds[0], len(program.known[node.inputs[0]].shape)
     axes = node.attributes.get("axes") or range(rank)
-    renamed = [_physical(axis, rank, kind) for axis in axes]
-    at, to = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
+    physical = [_physical(axis, rank, kind) for axis in axes]
+    operand, result = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
     threads = program.costs.threads
 
     def make(x: np.ndarray, y: np.ndarray) -> Reduction:
-        return Reduction(node.op, x, y, renamed, threads)
+        return Reduction(node.op, x, y, physical, threads)
 
-    program.operation(node, make, (at,), (to,))
+    program.operation(node, make, (operand,), (result,))
 
 
 BUILDS: dict[str, Build] = {

@@ -9,7 +9,7 @@ from ....memory.arrays import reshaped
 from ...ir import Node
 from ...operators.layouts import BLOCKED
 from ...operators.pool import counts, window
-from .building import SHORT, Build, Building, made_in
+from .building import ROW_TYPES, Build, Building, real_type
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -27,22 +27,22 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x_shape)) + average
-    real = made_in(known[node.outputs[0]])
-    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
-    threads, types = program.costs.threads, SHORT[real.dtype]
+    real = real_type(known[node.outputs[0]])
+    operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    threads, types = program.costs.threads, ROW_TYPES[real.dtype]
 
-    def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """With axes image, run of channels, depth, height, width, channel."""
+    def six_axes(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """With axes image, block of channels, depth, height, width, channel."""
         spatial = (1,) * (5 - len(shape)) + shape[2:]
-        runs = array.shape[1] if kind == BLOCKED else 1
-        return reshaped(array, (shape[0], runs, *spatial, array.shape[-1]))
+        blocks = array.shape[1] if kind == BLOCKED else 1
+        return reshaped(array, (shape[0], blocks, *spatial, array.shape[-1]))
 
     y_shape = known[node.outputs[0]].shape
 
     def make(x: np.ndarray, y: np.ndarray) -> Pooling:
-        return Pooling((x, y), (six(x, x_shape), six(y, y_shape)), types, windows, means, threads)
+        return Pooling((x, y), (six_axes(x, x_shape), six_axes(y, y_shape)), types, windows, means, threads)
 
-    program.operation(node, make, (at,), (to,))
+    program.operation(node, make, (operand,), (result,))
 
 
 BUILDS: dict[str, Build] = dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), _pooling)

@@ -17,11 +17,11 @@ from ...ir import Node
 from ...layout.costs import FLOAT, factors_of
 from ...operators.kernels import F32, is_product
 from ...operators.layouts import PLAIN
-from .building import Build, Building, Make
+from .building import Build, Building, contiguously
 
 
 def _bias(node: Node, program: Building, columns: int) -> np.ndarray | None:
-    """What is added to each column."""
+    """The constant that is added to each column of a product."""
     c = program.known[node.inputs[2]].value if node.input(2) else None
     if c is None:
         return None
@@ -38,7 +38,7 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 def _matmul(program: Building, node: Node) -> None:
     known, attributes = program.known, node.attributes
-    names, to = node.inputs[:2], program.result(node.outputs[0], PLAIN, FLOAT)
+    names, result = node.inputs[:2], program.result(node.outputs[0], PLAIN, FLOAT)
     values = [known[name].value for name in names]
     constant = "" if values[0] is values[1] is None else "a" if values[1] is None else "b"
     alpha = np.float32(attributes.get("alpha", 1.0))
@@ -46,7 +46,7 @@ def _matmul(program: Building, node: Node) -> None:
         values = [None if v is None else v * alpha for v in values]
         alpha = np.float32(1)
     reads = tuple(program.operand(name, PLAIN, FLOAT) for name, v in zip(names, values) if v is None)
-    adds = (program.operand(node.inputs[3], PLAIN, FLOAT),) if node.input(3) else ()
+    residuals = (program.operand(node.inputs[3], PLAIN, FLOAT),) if node.input(3) else ()
     views, into = attributes.get("views", (None, None)), attributes.get("into")
     columns = ((into or known[node.outputs[0]]).shape or (1,))[-1] if len(known[names[1]].shape) > 1 else 1
     bias = _bias(node, program, columns)
@@ -56,15 +56,15 @@ def _matmul(program: Building, node: Node) -> None:
         if bias is not None:
             steps.append(("add", bias))
             bias = None
-    written = attributes.get("activation")
-    steps += [] if written is None else written if isinstance(written, list) else [written]
+    activation = attributes.get("activation")
+    steps += [] if activation is None else activation if isinstance(activation, list) else [activation]
     epilogue = parse(steps or None, columns, F32, str(node)).epilogue if columns else None
 
     def make(*arrays: np.ndarray) -> Matmul:
-        *given, y = arrays
-        a, b = (given.pop(0) if v is None else np.asarray(v) for v in values)
+        *operands, y = arrays
+        a, b = (operands.pop(0) if v is None else np.asarray(v) for v in values)
         a, b = (x if view is None else view.of(x) for x, view in zip((a, b), views))
-        add = given.pop(0) if given else None
+        add = operands.pop(0) if operands else None
         if into is not None:
             y, add = into.of(y), None if add is None else into.of(add)
         y = y.reshape(y.shape + (1,) * (b.ndim == 1)) if a.ndim > 1 else y.reshape((*y.shape[: b.ndim - 2], 1, columns))
@@ -75,48 +75,30 @@ def _matmul(program: Building, node: Node) -> None:
             threads=program.costs.threads,
         )  # fmt: skip
 
-    strided = any(views) or into is not None or bool(adds)
-    program.operation(node, _contiguously(make) if strided else make, (*reads, *adds), (to,))
-
-
-def _contiguously(make: Callable[..., Operation]) -> Make:
-    """An operation on contiguous arrays, on copies of them where they are parts of others."""
-
-    def made(*arrays: np.ndarray) -> Operation | Callable[..., None]:
-        if all(x.flags.c_contiguous for x in arrays):
-            return make(*arrays)
-        operation = make(*(np.ascontiguousarray(x) for x in arrays))
-
-        def run(*arrays: np.ndarray) -> None:
-            copies = [np.ascontiguousarray(x) for x in arrays]
-            operation(*copies)
-            if copies[-1] is not arrays[-1]:
-                arrays[-1][...] = copies[-1]
-
-        return run
-
-    return made
+    needs_contiguous = any(views) or into is not None or bool(residuals)
+    program.operation(node, contiguously(make) if needs_contiguous else make, (*reads, *residuals), (result,))
 
 
 def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     views, into, scale = (node.attributes[key] for key in ("views", "into", "scale"))
-    known, to = program.known, program.result(node.outputs[0], PLAIN, FLOAT)
+    known, result = program.known, program.result(node.outputs[0], PLAIN, FLOAT)
     mask = known[node.inputs[3]].value if node.input(3) else None
     constant = mask is not None
     reads = tuple(program.operand(name, PLAIN, FLOAT) for name in node.inputs[: 3 if constant else 4])
 
     def make(*arrays: np.ndarray) -> Attention:
-        *given, y = arrays
-        q, k, v = (view.of(x) for view, x in zip(views, given))
+        *operands, y = arrays
+        q, k, v = (view.of(x) for view, x in zip(views, operands))
         return Attention(
-            q, k, v, into.of(y), mask if constant else (*given[3:], None)[0], scale=scale, constant_mask=constant,
+            q, k, v, into.of(y), mask if constant else (*operands[3:], None)[0], scale=scale, constant_mask=constant,
             arrays=arrays, threads=program.costs.threads,
         )  # fmt: skip
 
-    program.operation(node, _contiguously(make), reads, (to,))
+    program.operation(node, contiguously(make), reads, (result,))
 
 
 def _as_convolution(program: Building, node: Node) -> None:
+    """A product of rows with a constant matrix as a convolution of one tap."""
     known, a = program.known, node.attributes
     x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
     w = f.w if a.get("transB") else f.w.T
@@ -124,26 +106,26 @@ def _as_convolution(program: Building, node: Node) -> None:
         np.ascontiguousarray(w)[:, :, None], _bias(node, program, len(w)), layout="NWC", filter_layout="OIW",
         activation=a.get("activation"), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
     )  # fmt: skip
-    at = program.operand(node.inputs[0], PLAIN, f.x)
-    adds = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()
-    to = program.result(node.outputs[0], PLAIN, f.y)
+    operand = program.operand(node.inputs[0], PLAIN, f.x)
+    residuals = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()
+    result = program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
 
-    def of_rows(*arrays: np.ndarray) -> list[np.ndarray]:
+    def as_rows(*arrays: np.ndarray) -> list[np.ndarray]:
         return [array.reshape(1, rows, -1) for array in arrays]
 
     def multiply(x: np.ndarray, *others: np.ndarray) -> None:
-        x, *add, y = of_rows(x, *others)
-        op(x, y, *add)
+        x, *residual, y = as_rows(x, *others)
+        op(x, y, *residual)
 
     def make(*arrays: np.ndarray) -> Operation | Callable[..., None]:
         if not all(array.flags.c_contiguous for array in arrays[:-1]):  # a part of another tensor
             return multiply
-        x, *add, y = of_rows(*arrays)
-        made = bind(op, x, y, add[0] if add else None)
-        return made if isinstance(made, Operation) else multiply
+        x, *residual, y = as_rows(*arrays)
+        operation = bind(op, x, y, residual[0] if residual else None)
+        return operation if isinstance(operation, Operation) else multiply
 
-    program.operation(node, make, (at, *adds), (to,))
+    program.operation(node, make, (operand, *residuals), (result,))
 
 
 BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product, "TiledAttention": _attention}
