@@ -22,6 +22,9 @@ from .executor cimport (
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
 
+cdef enum:
+    MOST_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
+
 cdef struct Work:
     # What a thread keeps while it goes through its tasks.
     lk_gemm tile
@@ -337,6 +340,7 @@ cdef class PixelRows(Executor):
         """Tiles [t, stop) of a block and panel, by blocks of taps."""
         cdef lk_gemm *tile = &s.tile
         cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, ahead, row, row0 = self.tiles.row(s.first)
+        cdef int64_t done, most = MOST_PENDING_BYTES // (self.nr * self.sum_item)  # rows before `done` have had the epilogue
         cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.tap_bytes()
         cdef int64_t rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
         cdef bint masked = self.padded and not self.gather, last, follows
@@ -347,10 +351,10 @@ cdef class PixelRows(Executor):
             tile.taps, tile.resume = min(self.tap_block, taps - tap), tap > 0
             last = tap + tile.taps == taps
             tile.clip = s.clip if last else NULL
-            follows = s.epilogue != NULL and s.clip == NULL and tile.out == NULL and last
+            follows = s.epilogue != NULL and s.clip == NULL and not s.buffered and tile.out == NULL and last
             if not self.gather:
                 tile.tap = self.tap + tap
-            row = self.tiles.row(t)
+            row = done = self.tiles.row(t)
             ahead = tile.taps * tap_bytes
             tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
             tile.to_prefetch = tile.b + ahead
@@ -369,20 +373,21 @@ cdef class PixelRows(Executor):
                 self.micro_kernel(tile)
                 if s.buffered:
                     self.round_tile(&s.rest, tile, s.y, s.y_from, s.y_row + (row - row0), s.group, s.panel * self.nr)
-                elif follows:
-                    self.epilogue_tile(&s.rest, tile, s.y, s.group, s.panel * self.nr)
                 row += tile.rows
+                if follows and (row - done >= most or i + 1 == stop):
+                    self.epilogue_tiles(&s.rest, tile, s.y_row + (done - row0), row - done, s.y, s.group, s.panel * self.nr)
+                    done = row
                 tile.to_prefetch += tile.to_prefetch_bytes
             tile.b += ahead
             tap += tile.taps
 
-    cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
-                            int64_t first) noexcept nogil:
-        """Apply the epilogue to output channels [first, first + cols) of a tile, without the pads."""
+    cdef void epilogue_tiles(self, const lk_epilogue *epilogue, const lk_gemm *tile, const int64_t *y_row, int64_t rows,
+                             char *y, int64_t group, int64_t first) noexcept nogil:
+        """Apply the epilogue to output channels [first, first + cols) of tiles, without the pads."""
         cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
         while j < end:
             run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
-            self.epilogue_rows(epilogue, y, tile.c - y + self.column(group * self.cols + j), tile.c_row, tile.rows,
+            self.epilogue_rows(epilogue, y, tile.c - y + self.column(group * self.cols + j), y_row, rows,
                                group * self.g.oc + j, run)
             j += run
 

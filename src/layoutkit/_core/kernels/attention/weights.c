@@ -22,7 +22,7 @@ enum { ABREAST = 4 };
 LK_INLINE vf power(vf d)
 {
     const vi nothing = d < (real)LEAST_WEIGHT;
-    return choose(nothing, (vf){}, exponential_up(at_least(d, splat(LEAST_WEIGHT)), (vf){}) * DOWN);
+    return choose(nothing, (vf){}, exponential_up(exponent_of(at_least(d, splat(LEAST_WEIGHT)))) * DOWN);
 }
 
 /* The next scores as they are compared: n of them, then -Inf. */

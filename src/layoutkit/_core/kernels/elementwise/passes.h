@@ -65,12 +65,12 @@ LK_INLINE void some(const char *from, char *to, const char *add, const char *at,
     store_numbers(to, apply(x, numbers, other), n, LK_OWN);
 }
 
+#define AT(p, bytes) ((p) ? (p) + (bytes) : 0)
 LK_INLINE void over_row(const char *from, char *to, const char *add, const char *at, const operand *b, const int kind,
                         const int64_t count, const real *numbers, const function apply)
 {
     const int64_t width = kind == REALS ? LK_ITEM : kind == ELEMENTS ? width_of(b->element) : 0;
     int64_t j = 0;
-#define AT(p, bytes) ((p) ? (p) + (bytes) : 0)
     for (; j <= count - LK_LANES; j += LK_LANES)
         some(from + LK_ITEM * j, to + LK_ITEM * j, AT(add, LK_ITEM * j), at + width * j, b, kind, LK_LANES, numbers, apply);
     if (j < count)
@@ -78,6 +78,7 @@ LK_INLINE void over_row(const char *from, char *to, const char *add, const char 
              apply);
 }
 
+/* A step with an operand, or of few instructions: along each row. */
 LK_INLINE void over(const pass *given, const int has_operand, const function apply)
 {
     const pass p = *given; /* what is stored might be these, for all that a compiler knows */
@@ -98,8 +99,102 @@ LK_INLINE void over(const pass *given, const int has_operand, const function app
     }
 }
 
+/* A function of many instructions, each of which waits for the one before: of TOGETHER vectors at a time they take turns. The
+ * vectors are listed first, those of several rows where these are short: to[i] = f(from[i] + add[i]). `add` may be NULL. */
+enum { LISTED = 64, TOGETHER = 4 };
+typedef void (*list_function)(char **from, char **to, char **add, int64_t count, const real *numbers);
+
+LK_INLINE void over_vectors(char **from, char **to, char **add, int64_t count, const real *numbers, const function apply)
+{
+    int64_t i = 0;
+    for (; i <= count - TOGETHER; i += TOGETHER) {
+        vf x[TOGETHER];
+#pragma GCC unroll 8
+        for (int k = 0; k < TOGETHER; k++)
+            x[k] = *(const vf *)from[i + k];
+        if (add)
+#pragma GCC unroll 8
+            for (int k = 0; k < TOGETHER; k++)
+                x[k] += *(const vf *)add[i + k];
+#pragma GCC unroll 8
+        for (int k = 0; k < TOGETHER; k++)
+            x[k] = apply(x[k], numbers, (vf){});
+#pragma GCC unroll 8
+        for (int k = 0; k < TOGETHER; k++)
+            *(vf *)to[i + k] = x[k];
+    }
+    for (; i < count; i++) {
+        vf x = *(const vf *)from[i];
+        if (add)
+            x += *(const vf *)add[i];
+        *(vf *)to[i] = apply(x, numbers, (vf){});
+    }
+}
+
+/* n vectors of rows of `per_row`, from vector j of row i on. */
+static void list(char **at, const lines *l, int64_t i, int64_t j, int64_t per_row, int64_t n)
+{
+    for (; n > 0; j = 0, i++) {
+        char *p = row_of(l, i) + LK_VB * j;
+        for (; j < per_row && n > 0; j++, n--, p += LK_VB)
+            *at++ = p;
+    }
+}
+
+/* The last part of each row, less than a vector: by a copy of it. */
+static void over_ends(const pass *p, list_function apply)
+{
+    const int64_t first = LK_ITEM * (p->count / LK_LANES * LK_LANES);
+    const int n = (int)(p->count % LK_LANES);
+    vf x[LISTED];
+    char *at[LISTED];
+    for (int64_t i = 0; i < p->rows; i += LISTED) {
+        const int count = (int)MIN(LISTED, p->rows - i);
+        for (int k = 0; k < count; k++) {
+            at[k] = (char *)(x + k);
+            x[k] = load_numbers(row_of(&p->from, i + k) + first, n, LK_OWN);
+            if (p->add.at)
+                x[k] += load_numbers(row_of(&p->add, i + k) + first, n, LK_OWN);
+        }
+        apply(at, at, 0, count, p->numbers);
+        for (int k = 0; k < count; k++)
+            store_numbers(row_of(&p->to, i + k) + first, x[k], n, LK_OWN);
+    }
+}
+
+static void over_list(const pass *p, list_function apply)
+{
+    const int64_t per_row = p->count / LK_LANES, total = p->rows * per_row;
+    const int in_place = p->from.at == p->to.at && p->from.row == p->to.row && p->from.stride == p->to.stride;
+    char *from[LISTED], *to[LISTED], *add[LISTED];
+    for (int64_t done = 0, i = 0, j = 0; done < total; done += LISTED) {
+        const int64_t n = MIN(LISTED, total - done);
+        list(to, &p->to, i, j, per_row, n);
+        if (!in_place)
+            list(from, &p->from, i, j, per_row, n);
+        if (p->add.at)
+            list(add, &p->add, i, j, per_row, n);
+        apply(in_place ? to : from, to, p->add.at ? add : 0, n, p->numbers);
+        i += (j + n) / per_row, j = (j + n) % per_row;
+    }
+    if (p->count % LK_LANES)
+        over_ends(p, apply);
+}
+
+/* Whether a step takes many instructions: one that is not rounded once, but for those of hard-swish. */
+#define IS_LONG(lower, has_operand, ulps) (!has_operand && ulps > 0.5 && __builtin_strncmp(#lower, "hardswish", 9))
 #define PASS(upper, lower, has_operand, ulps) \
-    static void pass_##lower(const pass *p) { over(p, has_operand, step_##lower); }
+    static void list_##lower(char **from, char **to, char **add, int64_t count, const real *numbers) \
+    { \
+        over_vectors(from, to, add, count, numbers, step_##lower); \
+    } \
+    static void pass_##lower(const pass *p) \
+    { \
+        if (IS_LONG(lower, has_operand, ulps)) \
+            over_list(p, list_##lower); \
+        else \
+            over(p, has_operand, step_##lower); \
+    }
 LK_STEPS(PASS)
 #define LIST(upper, lower, has_operand, ulps) pass_##lower,
 static void (*const passes[])(const pass *) = {LK_STEPS(LIST)};

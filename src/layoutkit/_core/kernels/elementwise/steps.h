@@ -19,9 +19,25 @@
 
 /* Multiply-adds are fused only where `fused` is written: the same bits on every instruction set that has FMA. */
 #pragma GCC optimize("fp-contract=off")
+/* Instructions for several vectors take turns: each waits for the one before. */
+#pragma GCC optimize("schedule-insns", "sched-pressure")
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
+
+/* `yes` where the sign of x is set, of -0 too. */
+LK_INLINE vf by_sign(vf x, vf yes, vf no)
+{
+#if defined(__AVX512DQ__) && LK_BITS == 64
+    return (vf)_mm512_mask_blend_pd(_mm512_movepi64_mask((__m512i)x), (native)no, (native)yes);
+#elif defined(__AVX512DQ__)
+    return (vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)x), (native)no, (native)yes);
+#elif defined(__AVX2__)
+    return (vf)LK_OP(blendv)((native)no, (native)yes, (native)x);
+#else
+    return choose((vi)x >> (LK_BITS - 1), yes, no);
+#endif
+}
 
 /* What differs between the types.
  * UP                     the exponent that e^x is scaled by
@@ -127,13 +143,29 @@ LK_INLINE vf polynomial(const real *term, const int terms, vf x)
     return p;
 }
 
-/* e^(x + rest) * 2^UP, -SILU <= x <= 0 */
-LK_INLINE vf exponential_up(vf x, vf rest)
+/* x = n ln 2 + r, |r| <= ln(2) / 2 */
+typedef struct {
+    vf r;
+    vi n;
+} exponent;
+
+LK_INLINE exponent exponent_of(vf x)
 {
     const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
-    const vf r = fused(n, splat(-ln2), x) + fused(n, splat(-ln2_rest), rest);
-    const vi exponent = (vi)shifted - (vi)magic + EXPONENT_BIAS + UP;
-    return polynomial(inverse_factorial, EXP_TERMS, r) * (vf)(exponent << MANTISSA_BITS);
+    return (exponent){fused(n, splat(-ln2_rest), fused(n, splat(-ln2), x)), (vi)shifted - (vi)magic};
+}
+
+/* As x + rest. */
+LK_INLINE exponent exponent_of_sum(vf x, vf rest)
+{
+    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
+    return (exponent){fused(n, splat(-ln2), x) + fused(n, splat(-ln2_rest), rest), (vi)shifted - (vi)magic};
+}
+
+/* e^(n ln 2 + r) * 2^UP, -SILU <= n ln 2 + r <= 0 */
+LK_INLINE vf exponential_up(exponent x)
+{
+    return polynomial(inverse_factorial, EXP_TERMS, x.r) * (vf)((x.n + (EXPONENT_BIAS + UP)) << MANTISSA_BITS);
 }
 
 /* |x|, but at most `most`, where the function has underflowed on the negative side */
@@ -143,12 +175,14 @@ LK_INLINE vf magnitude(vf x, real most)
     return at_most((vf)((vi)x & all_but_sign), splat(most));
 }
 
+/* -|x|, but at least -most */
+LK_INLINE vf below_zero(vf x, real most) { return at_least((vf)((vi)x | SIGN), splat(-most)); }
+
 /* x / (1 + e^-v), v having the sign of x, given up = e^-|v| * 2^UP; at -most it has underflowed. */
 LK_INLINE vf times_sigmoid(vf x, real most, vf up)
 {
-    const vi negative = x < (real)0;
-    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / fused(up, splat(DOWN), splat(1));
-    return choose(negative, over * DOWN, over);
+    const vf over = by_sign(x, at_least(x, splat(-most)) * up, x) / fused(up, splat(DOWN), splat(1));
+    return by_sign(x, over * DOWN, over);
 }
 
 /* x with the sign of `of`; x is not negative. */
@@ -165,9 +199,9 @@ LK_INLINE vf scaled(vf x, vi n)
 /* e^(x + rest) = the result * 2^n; rest is small */
 LK_INLINE vf exponential(vf x, vf rest, vi *n)
 {
-    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), whole = shifted - magic;
-    *n = (vi)shifted - (vi)magic;
-    return polynomial(inverse_factorial, EXP_TERMS, fused(whole, splat(-ln2), x) + fused(whole, splat(-ln2_rest), rest));
+    const exponent sum = exponent_of_sum(x, rest);
+    *n = sum.n;
+    return polynomial(inverse_factorial, EXP_TERMS, sum.r);
 }
 
 /* e^x - 1, -EXP_NEGLIGIBLE <= x <= 0 */
@@ -226,16 +260,16 @@ STEP(prelu) { return (void)a, choose(x >= (real)0, x, choose(x == x, x * b, x));
 STEP(silu)
 {
     ONLY_X;
-    return times_sigmoid(x, SILU, exponential_up(-magnitude(x, SILU), (vf){}));
+    return times_sigmoid(x, SILU, exponential_up(exponent_of(below_zero(x, SILU))));
 }
 STEP(gelu)
 {
     ONLY_X;
     const vf v = magnitude(x, GELU), square = v * v;
-    const vf up = exponential_up((real)-0.5 * square, (real)-0.5 * left_of(v, v, square));
+    const vf up = exponential_up(exponent_of_sum((real)-0.5 * square, (real)-0.5 * left_of(v, v, square)));
     const vf t = (real)1 / fused(v, splat(T_STEP), splat(1));
     const vf half_up = polynomial(erfc_series, ERFC_TERMS, moved(t)) * t * up; /* erfc(z) / 2 * 2^UP */
-    return choose(x < (real)0, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
+    return by_sign(x, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
 }
 STEP(gelu_tanh)
 {
@@ -246,7 +280,7 @@ STEP(gelu_tanh)
     const vf back = sum - cube;
     const vf sum_rest = (c - back) + (cube - (sum - back)) + fused(splat(d), left_of(v, v, square), d_rest * square)
                       + (left_of(splat(d), square, cube) + c_rest);
-    return times_sigmoid(x, GELU_TANH, exponential_up(-inner, -fused(v, sum_rest, left_of(v, sum, inner))));
+    return times_sigmoid(x, GELU_TANH, exponential_up(exponent_of_sum(-inner, -fused(v, sum_rest, left_of(v, sum, inner)))));
 }
 STEP(hardswish)
 {
@@ -257,7 +291,7 @@ STEP(erf)
 {
     ONLY_X;
     const vf v = magnitude(x, ERF_MOST), square = v * v, t = (real)1 / fused(v, splat(ERF_STEP), splat(1));
-    const vf up = exponential_up(-square, -left_of(v, v, square));
+    const vf up = exponential_up(exponent_of_sum(-square, -left_of(v, v, square)));
     const vf large = (real)1 - polynomial(erfc_series, ERFC_TERMS, moved(t)) * t * up * ((real)2 * DOWN);
     const vf small = v * polynomial(erf_series, ERF_TERMS, square);
     return signed_as(choose(v < (real)0.5, small, large), x);
@@ -381,12 +415,11 @@ STEP(ceil)
 STEP(mish) /* tanh(ln(1 + e^x)) = 1 - 2 / ((1 + e^x)^2 + 1), of t = e^-|x| */
 {
     ONLY_X;
-    const vf up = exponential_up(-magnitude(x, SILU), (vf){}), t = up * DOWN, more = t + (real)2;
-    const vi negative = x < (real)0;
+    const vf up = exponential_up(exponent_of(below_zero(x, SILU))), t = up * DOWN, more = t + (real)2;
     const vf below = fused(t, more, splat(2)), twice = t + t, above = twice + (real)1;
-    const vf over = choose(negative, at_least(x, splat(-SILU)) * up * more, x * above)
-                  / choose(negative, below, fused(t, twice, above));
-    return choose(negative, over * DOWN, over);
+    const vf over = by_sign(x, at_least(x, splat(-SILU)) * up * more, x * above)
+                  / by_sign(x, below, fused(t, twice, above));
+    return by_sign(x, over * DOWN, over);
 }
 STEP(swish)
 {

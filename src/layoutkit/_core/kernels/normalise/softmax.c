@@ -17,7 +17,7 @@
 LK_INLINE vf power(vf x, vf most)
 {
     const vf d = x - most;
-    return choose(d < (real)-SILU, (vf){}, exponential_up(at_least(d, splat(-SILU)), (vf){}));
+    return choose(d < (real)-SILU, (vf){}, exponential_up(exponent_of(at_least(d, splat(-SILU)))));
 }
 
 /* What powers are multiplied with, or what is taken from the distances; `sum` is of powers. */
