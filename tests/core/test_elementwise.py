@@ -28,6 +28,7 @@ BINARY = {
     "min": np.minimum, "prelu": lambda x, b: np.where(x < 0, x * b, x), "div": lambda x, b: x / (3 + b),
     "fill": lambda x, b: np.where(b != 0, 0.5, x), "keep": lambda x, b: np.where(b != 0, x, 0.5),
 }  # fmt: skip
+AFFINE = ["mul", "add"], ["mul", "add", ("clip", -1.5, 2.0)], ["mul", "add", ("relu",)]  # which one pass does
 
 
 @st.composite
@@ -41,7 +42,9 @@ def problems(draw):
         shape.pop(0)
     wide = draw(st.integers(0, 4)) == 0
     kinds = ["f64"] if wide else ["f32", "f32", "f32", "bf16", "f16", "u8", "s8"]
-    steps = draw(st.lists(st.one_of(st.sampled_from(UNARY), st.sampled_from([*BINARY])), max_size=5))
+    one = st.one_of(st.sampled_from(UNARY), st.sampled_from([*BINARY])).map(lambda step: [step])
+    groups = draw(st.lists(st.one_of(one, one, st.sampled_from(AFFINE)), max_size=5))
+    steps = [step for group in groups for step in group][:6]
     return dict(
         shape=tuple(shape), steps=steps, kinds=[draw(st.sampled_from(kinds)) for _ in range(len(steps) + 2)],
         constant=[not draw(st.integers(0, 2)) for _ in steps], seed=draw(st.integers(0, 1 << 16)),
