@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from strided import placed, placements
 
+from layoutkit._core.nests.axes import merged, offsets, viewed_array
 from layoutkit._core.nests.matmul import Matmul
-from layoutkit._core.nests.ways import joined, offsets, place
 from layoutkit.convolutions.epilogue import parse
 
 EXTENTS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 16, 17, 24, 31, 32, 33, 48, 50, 64, 65, 100, 197])
@@ -153,9 +153,9 @@ def test_what_does_not_fit_is_refused(error, a, b, c, more):
 
 
 def test_axes():
-    assert joined([(2, 12), (3, 4), (4, 1)]) == [(24, 1)]
-    assert joined([(2, 100), (1, 5), (4, 1)]) == [(2, 100), (4, 1)]
-    assert joined([(1, 7), (4, 1)]) == [(4, 1)]
+    assert merged([(2, 12), (3, 4), (4, 1)]) == [(24, 1)]
+    assert merged([(2, 100), (1, 5), (4, 1)]) == [(2, 100), (4, 1)]
+    assert merged([(1, 7), (4, 1)]) == [(4, 1)]
     np.testing.assert_array_equal(offsets([(2, 5, 100), (3, 1, 10)], 2), [0, 10, 20, 100, 110, 120])
     x = np.zeros((4, 6))
-    assert place(x[1:, ::-1], [np.zeros(1), x]) == (1, 8 * (6 + 5))
+    assert viewed_array(x[1:, ::-1], [np.zeros(1), x]) == (1, 8 * (6 + 5))

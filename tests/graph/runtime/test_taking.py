@@ -117,7 +117,7 @@ def test_what_interpolation_refuses():
     at, weight = np.zeros((2, 9), np.int64), np.ones((2, 9))
     for arguments, message in (
         ((x, y, 1, 1, [None]), "do not lead from 6 to 9"),
-        ((x[:, ::2], y, 1, 1, [(at, weight)]), "do not lie together"),
+        ((x[:, ::2], y, 1, 1, [(at, weight)]), "not contiguous"),
         ((x, y, 1, 2, [(at, weight)]), "expected 2 elements"), ((x, y, 1, 1, [(at + 6, weight)]), "do not lead"),
         ((x, y, 1, 1, [(9 - np.arange(9)[None].repeat(2, 0) // 2, weight)]), "do not lead|descend"),
     ):  # fmt: skip

@@ -3,9 +3,9 @@
     O[b][i][:] = sum over j of w[j] V[b][j][:],    w = softmax over j of scale * Q[b][i] . K[b][j] + mask[b][i][j]
 
 The scores of a register tile of queries with a block of keys stay in L1, where they become weights; K and V of a block are
-packed as panels, which stay in L2. After each block the largest score and the sum of the weights so far are brought up
-to date, and what was summed with the weights before is scaled (online softmax). The blocks depend on the shapes alone: the
-bits are the same for any threads.
+packed as panels, which stay in L2. Softmax is online: each block updates the maximum of the scores and the sum of the
+weights of a row, and the sums of the blocks before are rescaled. Blocks depend on the shapes alone: the bits are the same
+for any number of threads.
 """
 
 from libc.math cimport INFINITY
@@ -16,7 +16,8 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime import registry
-from .ways import TYPES, broadcasts, joined, offsets, place, product_cycles
+from .axes import merged, offsets, viewed_array
+from .ways import TYPES, broadcasts, product_cycles
 
 from ..kernels cimport LK_EPILOGUE, LK_WEIGHTS, lk_kernel
 from ..kernels.attention cimport lk_weights, lk_weights_fn
@@ -33,22 +34,22 @@ import_array()
 cdef enum:
     CHUNK = 192                 # products whose sum is added to the total
     BLOCK_BYTES = 512 << 10     # of K and V that are packed at a time, in L2
-    MOST_KEYS = 1024            # of a block: a tile of scores stays in L1
-    TILES = 8                   # of a task
+    MAX_KEYS = 1024             # of a block: a tile of scores stays in L1
+    TASK_TILES = 8
     TASKS_PER_THREAD = 4
     CYCLES_PER_THREAD = 10000   # at least
     CYCLES_PER_SCORE = 2        # from a score to a weight
 
 cdef int64_t NEVER = 1 << 62
 
-cdef enum:  # what is bound
+cdef enum:  # operands
     Q, K, V, O, MASK, OPERANDS
 
 
 cdef struct Work:  # of a thread
     lk_gemm tile
     lk_weights weights
-    lk_epilogue scaling         # rows of what is summed, each by a number
+    lk_epilogue scaling         # of rows of sums, each by a number
     lk_step step
     char *keys                  # a block of K and V, packed
     char *values
@@ -56,8 +57,8 @@ cdef struct Work:  # of a thread
     char *masks                 # of a tile, copied
     char *scores                # of a tile
     char *sums                  # of a task
-    char *known                 # of each row of a task: its largest score, sum of weights, factor
-    int64_t k_at, v_at, block   # what is packed
+    char *maxima                # of the scores of each row of a task; then sums of weights, and factors for the sums
+    int64_t k_at, v_at, block   # the offsets of the matrices and the block that are packed
     int64_t tap
     int64_t c_col[MAX_COLS]
 
@@ -97,74 +98,74 @@ cdef class Attention(Operation):
     cdef const lk_kernel *kernel_row
     cdef Moves moves
     cdef int mr, nr, lanes, item, threads
-    cdef int place[OPERANDS]            # which array of a run an operand is a view of, -1: none
-    cdef int64_t begins[OPERANDS]       # and where it begins there
-    cdef const int64_t *offset[OPERANDS]  # of the matrices of a batch
+    cdef int array[OPERANDS]            # which array of a run an operand is a view of, -1: none
+    cdef int64_t offset[OPERANDS]       # and its first element there, in bytes
+    cdef const int64_t *matrix[OPERANDS]  # offsets of the matrices of a batch
     cdef int64_t row[OPERANDS]          # strides
     cdef int64_t col[OPERANDS]
     cdef int64_t batches, queries, keys, depth, width
-    cdef int64_t tiles, tasks, blocks, block_keys  # tiles of queries; tasks of a matrix; blocks of keys
-    cdef int64_t q_pitch, scores_pitch, sums_pitch, keys_panel, values_panel, known_bytes
-    cdef int64_t at_values, at_queries, at_masks, at_scores, at_sums, at_known, ws_thread
+    cdef int64_t tiles, tasks           # of queries: of a matrix
+    cdef int64_t blocks, block_keys     # of keys; keys of a block
+    cdef int64_t q_pitch, scores_pitch, sums_pitch    # bytes from a row to the next
+    cdef int64_t keys_panel, values_panel, maxima_bytes
+    cdef int64_t at_values, at_queries, at_masks, at_scores, at_sums, at_maxima, thread_bytes  # in a thread's workspace
     cdef bint packs_queries, gathers_mask, has_mask
     cdef const char *constant_mask
     cdef double scale
-    cdef list kept
     cdef int64_t q_step[MAX_ROWS]
     cdef int64_t scores_step[MAX_ROWS]
     cdef int64_t sums_step[MAX_ROWS]
 
     def __init__(self, q, k, v, o, mask=None, *, double scale=1, bint constant_mask=False, arrays=None, int threads=1):
-        given = q, k, v, o, mask
+        operands = q, k, v, o, mask
         _check(q, k, v, o, mask)
         if arrays is None:
-            arrays = [x for x in given if x is not None and not (x is mask and constant_mask)]
+            arrays = [x for x in operands if x is not None and not (x is mask and constant_mask)]
         self.bind(tuple(arrays))
-        self.item, self.threads, self.scale, self.kept, self.batches = o.itemsize, threads, scale, [], 0
+        self.item, self.threads, self.scale, self.batches = o.itemsize, threads, scale, 0
         if not o.size:
             return
         outer = o.shape[:-2]
-        whole = [None if x is None else np.broadcast_to(x, outer + x.shape[-2:]) for x in given[:4]]
+        views = [np.broadcast_to(x, outer + x.shape[-2:]) for x in operands[:4]]
         self.constant_mask, self.has_mask = NULL, mask is not None
         if mask is not None:
             mask = np.ascontiguousarray(mask) if constant_mask else mask
             if constant_mask:
-                self.kept.append(mask)
+                self.owned.append(mask)
                 self.constant_mask = <const char *>PyArray_DATA(<ndarray>mask)
-            whole.append(np.broadcast_to(mask, (*outer, q.shape[-2], k.shape[-2])))
-        for i, x in enumerate(given):
-            self.place[i] = -1
+            views.append(np.broadcast_to(mask, (*outer, q.shape[-2], k.shape[-2])))
+        for i, x in enumerate(operands):
+            self.array[i] = -1
             if x is not None and x.size and not (i == MASK and constant_mask):
-                self.place[i], self.begins[i] = place(x, arrays)
-        self.take_strides(whole, outer)
-        self.share_work()
+                self.array[i], self.offset[i] = viewed_array(x, arrays)
+        self.set_strides(views, outer)
+        self.set_division()
 
-    cdef int take_strides(self, whole, outer) except -1:
+    cdef int set_strides(self, views, outer) except -1:
         cdef int i
         # The address of an empty array is NULL, to which nothing may be added: it has strides of 0.
-        whole = [x if x.size else np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in whole]
-        axes = joined([(n, *(x.strides[i] for x in whole)) for i, n in enumerate(outer) if n != 1])
-        for i, x in enumerate(whole):
-            at = offsets(axes, 1 + i)
-            self.kept.append(at)
-            self.offset[i] = <const int64_t *>PyArray_DATA(<ndarray>at)
+        views = [x if x.size else np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in views]
+        axes = merged([(n, *(x.strides[i] for x in views)) for i, n in enumerate(outer)])
+        for i, x in enumerate(views):
+            self.matrix[i] = <const int64_t *>self.keep(offsets(axes, 1 + i))
             self.row[i], self.col[i] = x.strides[-2], x.strides[-1]
-            self.batches = at.size
-        self.queries, self.depth = whole[Q].shape[-2:]
-        self.keys, self.width = whole[V].shape[-2:]
+        self.batches = int(np.prod(outer, dtype=np.int64))
+        self.queries, self.depth = views[Q].shape[-2:]
+        self.keys, self.width = views[V].shape[-2:]
         self.packs_queries = self.col[Q] != self.item and self.depth > 1
         self.gathers_mask = self.has_mask and self.col[MASK] not in (0, self.item)
         return 0
 
-    cdef int share_work(self) except -1:
+    cdef int set_division(self) except -1:
         """The register tile, the blocks of keys, the tasks, and the workspace of a thread."""
         cdef int64_t item = self.item, rows
         cdef int i
         cdef double cycles
         products = (self.keys, self.depth), (self.width, self.keys)
         kernels = registry.best("gemm", TYPES[self.item])
-        each = [sum([product_cycles(kernel, self.queries, n, k) for n, k in products]) for kernel in kernels]
-        kernel, cycles = kernels[each.index(min(each))], min(each) + CYCLES_PER_SCORE * self.queries * self.keys
+        by_kernel = [sum([product_cycles(kernel, self.queries, n, k) for n, k in products]) for kernel in kernels]
+        kernel = kernels[by_kernel.index(min(by_kernel))]
+        cycles = min(by_kernel) + CYCLES_PER_SCORE * self.queries * self.keys
         self.threads = <int>max(1.0, min(<double>self.threads, self.batches * cycles / CYCLES_PER_THREAD))
         self.kernel_row = row_named(kernel.name)
         self.micro_kernel = <lk_gemm_fn>self.kernel_row.fn
@@ -172,10 +173,10 @@ cdef class Attention(Operation):
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, TYPES[self.item], self.kernel_row.isa).fn
         self.mr, self.nr, self.lanes, self.moves = kernel.mr, kernel.nr, kernel.lanes, moves_of(self.item)
         self.tiles = ceil_div(self.queries, self.mr)
-        self.tasks = ceil_div(self.tiles, TILES)
+        self.tasks = ceil_div(self.tiles, TASK_TILES)
         if self.threads > 1 and self.batches * self.tasks < TASKS_PER_THREAD * self.threads:
             self.tasks = min(self.tiles, ceil_div(TASKS_PER_THREAD * self.threads, self.batches))
-        self.block_keys = max(self.nr, min(MOST_KEYS, BLOCK_BYTES // (item * max(1, self.depth + self.width))))
+        self.block_keys = max(self.nr, min(MAX_KEYS, BLOCK_BYTES // (item * max(1, self.depth + self.width))))
         self.blocks = max(1, ceil_div(self.keys, self.block_keys))
         self.block_keys = ceil_div(ceil_div(self.keys, self.blocks), self.lanes) * self.lanes
         self.blocks = max(1, ceil_div(self.keys, max(1, self.block_keys)))
@@ -183,15 +184,15 @@ cdef class Attention(Operation):
         self.sums_pitch = aligned(self.width * item)
         self.keys_panel, self.values_panel = self.depth * self.nr * item, self.block_keys * self.nr * item
         rows = ceil_div(self.tiles, self.tasks) * self.mr
-        self.known_bytes = aligned(rows * item)
+        self.maxima_bytes = aligned(rows * item)
         self.at_values = aligned(ceil_div(self.block_keys, self.nr) * self.keys_panel)
         self.at_queries = self.at_values + aligned(ceil_div(self.width, self.nr) * self.values_panel)
         self.at_masks = self.at_queries + (self.mr * self.q_pitch if self.packs_queries else 0)
         self.at_scores = self.at_masks + (self.mr * self.scores_pitch if self.gathers_mask else 0)
         self.at_sums = self.at_scores + self.mr * self.scores_pitch
-        self.at_known = self.at_sums + rows * self.sums_pitch
-        self.ws_thread = self.at_known + 3 * self.known_bytes + 64
-        self.workspace = self.threads * self.ws_thread
+        self.at_maxima = self.at_sums + rows * self.sums_pitch
+        self.thread_bytes = self.at_maxima + 3 * self.maxima_bytes + 64
+        self.workspace = self.threads * self.thread_bytes
         for i in range(self.mr):
             self.q_step[i] = i * (self.q_pitch if self.packs_queries else self.row[Q])
             self.scores_step[i], self.sums_step[i] = i * self.scores_pitch, i * self.sums_pitch
@@ -204,29 +205,29 @@ cdef class Attention(Operation):
             return
         r.nest, r.workspace = <void *>self, workspace
         for i in range(OPERANDS):
-            r.at[i] = at[self.place[i]] + self.begins[i] if self.place[i] >= 0 else NULL
+            r.at[i] = at[self.array[i]] + self.offset[i] if self.array[i] >= 0 else NULL
         if self.constant_mask != NULL:
             r.at[MASK] = <char *>self.constant_mask
         share_out(self.threads, attend_share, &r)
 
     cdef void attend(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """Tasks of a share, for as long as there are more."""
+        """A share of the tasks."""
         cdef Work w
         cdef int64_t tasks = self.batches * self.tasks, task, last
         enter(self.kernel_row)
-        self.begin(&w, r.workspace + slot * self.ws_thread)
+        self.begin(&w, r.workspace + slot * self.thread_bytes)
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):
             for task in range(task, last):
                 self.attend_task(&w, r, task // self.tasks, task % self.tasks)
         leave(self.kernel_row)
 
     cdef void begin(self, Work *w, char *workspace) noexcept nogil:
-        """What is the same for all tasks."""
+        """Set what does not depend on the task: workspace, chunks of k, columns of a tile, the kernel that scales rows."""
         cdef int j
         memset(w, 0, sizeof(Work))
         w.keys, w.values, w.queries = workspace, workspace + self.at_values, workspace + self.at_queries
         w.masks, w.scores, w.sums = workspace + self.at_masks, workspace + self.at_scores, workspace + self.at_sums
-        w.known, w.block = workspace + self.at_known, -1
+        w.maxima, w.block = workspace + self.at_maxima, -1
         w.tile.tap, w.tile.taps, w.tile.blocks, w.tile.ldb = &w.tap, 1, 1, self.nr
         w.tile.chunk, w.tile.period, w.tile.c_col = CHUNK, NEVER, w.c_col
         for j in range(self.nr // self.lanes):
@@ -237,13 +238,14 @@ cdef class Attention(Operation):
         w.scaling.y, w.scaling.count = w.sums, self.width
 
     cdef void attend_task(self, Work *w, const Run *r, int64_t batch, int64_t task) noexcept nogil:
+        """Some tiles of queries of a matrix, with one block of keys after another."""
         cdef int64_t first = share(self.tiles, self.tasks, task), last = share(self.tiles, self.tasks, task + 1)
         cdef int64_t row0 = share(self.queries, self.tiles, first), rows, row, t, block, i
-        cdef char *o = r.at[O] + self.offset[O][batch]
+        cdef char *o = r.at[O] + self.matrix[O][batch]
         rows = share(self.queries, self.tiles, last) - row0
         for i in range(rows):
-            self.set(w.known + i * self.item, -1)
-            self.set(w.known + self.known_bytes + i * self.item, 0)
+            self.set_number(w.maxima + i * self.item, -INFINITY)
+            self.set_number(w.maxima + self.maxima_bytes + i * self.item, 0)
         for block in range(self.blocks):
             self.pack(w, r, batch, block)
             for t in range(first, last):
@@ -251,18 +253,17 @@ cdef class Attention(Operation):
                 w.tile.rows = <int>(share(self.queries, self.tiles, t + 1) - row)
                 self.attend_tile(w, r, batch, block, row, row - row0)
         for i in range(rows if self.keys else 0):
-            self.invert(w.known + self.known_bytes + i * self.item)
+            self.invert(w.maxima + self.maxima_bytes + i * self.item)
         if self.keys:
-            self.scale_rows(w, w.known + self.known_bytes, 0, rows)
+            self.scale_rows(w, w.maxima + self.maxima_bytes, 0, rows)
         move(&self.moves, w.sums, self.sums_pitch, self.item, o + row0 * self.row[O], self.row[O], self.col[O], rows,
              self.width)
 
-    cdef inline void set(self, char *at, int how) noexcept nogil:
-        """0, or if `how` is -1, -Inf."""
+    cdef inline void set_number(self, char *at, double number) noexcept nogil:
         if self.item == 4:
-            (<float *>at)[0] = -INFINITY if how else 0
+            (<float *>at)[0] = <float>number
         else:
-            (<double *>at)[0] = -INFINITY if how else 0
+            (<double *>at)[0] = number
 
     cdef inline void invert(self, char *at) noexcept nogil:
         if self.item == 4:
@@ -271,20 +272,20 @@ cdef class Attention(Operation):
             (<double *>at)[0] = 1 / (<double *>at)[0]
 
     cdef void scale_rows(self, Work *w, const char *by, int64_t first, int64_t rows) noexcept nogil:
-        """Multiply rows of what is summed, from row `first` of the task on, each by its number."""
-        cdef int64_t i, some
+        """Multiply rows of the sums, from row `first` of the task on, each by its number."""
+        cdef int64_t count
         while rows > 0:
-            some = min(rows, self.mr)
+            count = min(rows, self.mr)
             w.step.operand = by
             w.scaling.row, w.scaling.offset, w.scaling.channel = self.sums_step, first * self.sums_pitch, first
-            w.scaling.rows = some
+            w.scaling.rows = count
             self.epilogue_kernel(&w.scaling)
-            first += some
-            rows -= some
+            first += count
+            rows -= count
 
     cdef void pack(self, Work *w, const Run *r, int64_t batch, int64_t block) noexcept nogil:
-        """A block of K and V, unless it is there from the task before."""
-        cdef int64_t k_at = self.offset[K][batch], v_at = self.offset[V][batch], key = block * self.block_keys
+        """Pack a block of K and V, unless the task before has packed it."""
+        cdef int64_t k_at = self.matrix[K][batch], v_at = self.matrix[V][batch], key = block * self.block_keys
         cdef int64_t count = min(self.block_keys, self.keys - key), j, cols, item = self.item
         cdef const char *k = r.at[K] + k_at + key * self.row[K]
         cdef const char *v = r.at[V] + v_at + key * self.row[V]
@@ -314,8 +315,8 @@ cdef class Attention(Operation):
         cdef lk_weights *weights = &w.weights
         cdef int64_t key = block * self.block_keys, count = min(self.block_keys, self.keys - key), j
         cdef int64_t item = self.item
-        cdef const char *q = r.at[Q] + self.offset[Q][batch] + row * self.row[Q]
-        cdef char *known = w.known + at * item
+        cdef const char *q = r.at[Q] + self.matrix[Q][batch] + row * self.row[Q]
+        cdef char *maxima = w.maxima + at * item
         if self.packs_queries:
             move(&self.moves, q, self.row[Q], self.col[Q], w.queries, self.q_pitch, item, tile.rows, self.depth)
             q = w.queries
@@ -328,9 +329,9 @@ cdef class Attention(Operation):
             self.micro_kernel(tile)
             j += self.nr
         weights.rows, weights.count = tile.rows, max(0, count)
-        weights.most, weights.sum, weights.factor = known, known + self.known_bytes, known + 2 * self.known_bytes
+        weights.most, weights.sum, weights.factor = maxima, maxima + self.maxima_bytes, maxima + 2 * self.maxima_bytes
         if self.has_mask:
-            weights.mask = (r.at[MASK] + self.offset[MASK][batch] + row * self.row[MASK] + key * self.col[MASK])
+            weights.mask = r.at[MASK] + self.matrix[MASK][batch] + row * self.row[MASK] + key * self.col[MASK]
             weights.mask_row, weights.mask_col = self.row[MASK], self.col[MASK]
             if self.gathers_mask:
                 move(&self.moves, weights.mask, self.row[MASK], self.col[MASK], w.masks, self.scores_pitch, item,
@@ -338,7 +339,7 @@ cdef class Attention(Operation):
                 weights.mask, weights.mask_row, weights.mask_col = w.masks, self.scores_pitch, item
         self.weights_kernel(weights)
         if block:
-            self.scale_rows(w, w.known + 2 * self.known_bytes, at, tile.rows)
+            self.scale_rows(w, w.maxima + 2 * self.maxima_bytes, at, tile.rows)
         tile.a, tile.row, tile.kb, tile.kb_last, tile.resume = w.scores, self.scores_step, count, count, block > 0
         tile.c_row = self.sums_step
         j = 0
@@ -350,9 +351,9 @@ cdef class Attention(Operation):
 
 
 def _check(q, k, v, o, mask):
-    """Whether these fit together."""
-    given = {"q": q, "k": k, "v": v, "o": o, "mask": mask}
-    for name, x in given.items():
+    """Raise an error if these operands do not fit together."""
+    operands = {"q": q, "k": k, "v": v, "o": o, "mask": mask}
+    for name, x in operands.items():
         if x is not None and (x.dtype != o.dtype or x.dtype.kind != "f" or x.itemsize not in TYPES):
             raise TypeError(f"Attention: {name} is {x.dtype}, o is {o.dtype}; expected float32 or float64")
         if x is not None and any([step % x.itemsize for step in x.strides]):
@@ -363,5 +364,5 @@ def _check(q, k, v, o, mask):
     if mask is not None:
         fits = fits and broadcasts((*outer, queries, keys), mask.shape)
     if not fits:
-        shapes = ", ".join([f"{name} {x.shape}" for name, x in given.items() if x is not None])
+        shapes = ", ".join([f"{name} {x.shape}" for name, x in operands.items() if x is not None])
         raise ValueError(f"Attention: {shapes}")

@@ -2,9 +2,11 @@
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport import_array, ndarray
 
 import numpy as np
+
+from .axes import is_contiguous, offsets
 
 from ..kernels cimport LK_BLEND_PIXELS, LK_BLEND_ROWS, lk_kernel
 from ..kernels.blend cimport lk_blend_pixels, lk_blend_pixels_fn, lk_blend_rows, lk_blend_rows_fn
@@ -16,7 +18,7 @@ from .operation cimport Operation
 import_array()
 
 cdef enum:
-    MAX_ROWS = 16  # that are summed: 4 of each of two axes
+    MAX_ROWS = 16  # that are summed: 4 taps of each of two axes
     ITEM = sizeof(float)
 
 
@@ -26,101 +28,96 @@ cdef class Interpolation(Operation):
     Parameters
     ----------
     x, y : ndarray
-        Outer axes, the axes that are interpolated, and those inside, of which a pixel consists: these and the last of
-        the interpolated ones lie together in x, the inner ones also in y.
+        Their axes: outer ones, those that are interpolated, and inner ones, whose elements are a *pixel*. The inner ones
+        are contiguous in both, in x with the last of the interpolated ones.
     axes, unit : int
-        How many axes are outside, and the elements of a pixel.
+        The number of outer axes; the elements of a pixel.
     taps : sequence of (ndarray, ndarray) or None
-        By interpolated axis, one to three: indices and weights, both (taps, extent of y); None: it is as in x.
+        By interpolated axis, one to three: indices and weights, both (taps, extent of y); None: the axis is that of x.
     threads : int
     """
 
     cdef lk_blend_rows_fn sum_rows
     cdef lk_blend_pixels_fn sum_pixels
     cdef int threads
-    cdef int64_t outer, count[2], tap[2], rows_taps   # by axis of rows: extent of y, taps
-    cdef int64_t in_row, out_row, unit, y_step, y_rows[2]  # elements of a row of x, pixels of a row of y; bytes in y
-    cdef int64_t pixel_taps, buffer
-    cdef const int64_t *x_outer
-    cdef const int64_t *y_outer
-    cdef const int64_t *at[2]
+    cdef int64_t outer                # iterations of the outer axes
+    cdef int64_t count[2]             # by axis of rows: extent of y,
+    cdef int64_t taps[2]              # rows of x that are summed,
+    cdef int64_t y_rows[2]            # strides in y,
+    cdef const int64_t *at[2]         # offsets in x by tap and row; NULL: there is no such axis
     cdef const float *weight[2]
-    cdef const int32_t *pixel_at      # NULL: the pixels of a row are as in x
+    cdef int64_t x_elements, y_pixels  # of a row
+    cdef int64_t unit, y_step         # elements of a pixel; bytes from a pixel of y to the next
+    cdef int64_t pixel_taps, buffer   # pixels that are summed; bytes of a row in a buffer
+    cdef const int64_t *x_outer       # offsets
+    cdef const int64_t *y_outer
+    cdef const int32_t *pixel_at      # elements; NULL: the pixels of a row are those of x
     cdef const float *pixel_weight
-    cdef list kept
 
     def __init__(self, ndarray x not None, ndarray y not None, int axes, int64_t unit, taps, int threads):
-        cdef ndarray table
         cdef const lk_kernel *row
         cdef int i, rank = <int>len(taps)
         self.bind((x, y))
-        self.kept, self.outer, self.unit = [], 0, unit
+        self.outer, self.unit = 0, unit
         x_shape, x_strides = (<object>x).shape, (<object>x).strides
         y_shape, y_strides = (<object>y).shape, (<object>y).strides
         if x.itemsize != ITEM or y.itemsize != ITEM or not 1 <= rank <= 3 or x.ndim != y.ndim or axes + rank > x.ndim:
             raise ValueError(f"interpolation: {x_shape} and {y_shape} of {x.itemsize} bytes, along {rank} axes from {axes} on")
         last = axes + rank - 1
-        if not (lies_together(x_shape, x_strides, last) and lies_together(y_shape, y_strides, last + 1)):
-            raise ValueError(f"interpolation: strides {x_strides} and {y_strides}: pixels do not lie together")
+        if not (is_contiguous(x_shape[last:], x_strides[last:], ITEM)
+                and is_contiguous(y_shape[last + 1:], y_strides[last + 1:], ITEM)):
+            raise ValueError(f"interpolation: strides {x_strides} and {y_strides}: pixels are not contiguous")
         if int(np.prod(x_shape[last + 1:])) != unit:
             raise ValueError(f"interpolation: pixels of {x_shape[last + 1:]}, expected {unit} elements")
         if not y.size:
             return
         taps = [None if t is None else (np.asarray(t[0], np.int64), np.asarray(t[1], np.float32)) for t in taps]
-        for each, n, m in zip(taps, x_shape[axes:], y_shape[axes:]):
-            if (each is None and n != m) or (each is not None and not fits(each, n, m)):
+        for of_axis, n, m in zip(taps, x_shape[axes:], y_shape[axes:]):
+            if (of_axis is None and n != m) or (of_axis is not None and not fits(of_axis, n, m)):
                 raise ValueError(f"interpolation: indices and weights do not lead from {n} to {m}")
-        self.in_row, self.out_row = x_shape[last] * unit, y_shape[last]
+        self.x_elements, self.y_pixels = x_shape[last] * unit, y_shape[last]
         self.y_step = y_strides[last] if y_shape[last] > 1 else unit * ITEM
         for i in range(2):
-            self.count[i], self.tap[i], self.at[i], self.weight[i], self.y_rows[i] = 1, 1, NULL, NULL, 0
+            self.count[i], self.taps[i], self.at[i], self.weight[i], self.y_rows[i] = 1, 1, NULL, NULL, 0
             axis = last - 2 + i
             if axis < axes:
                 continue
             at, weight = taps[axis - axes] or (np.arange(y_shape[axis])[None], np.ones((1, y_shape[axis]), np.float32))
-            self.count[i], self.tap[i], self.y_rows[i] = y_shape[axis], len(at), y_strides[axis]
-            table = self.keep(at * x_strides[axis], np.int64)
-            self.at[i] = <const int64_t *>PyArray_DATA(table)
-            table = self.keep(weight, np.float32)
-            self.weight[i] = <const float *>PyArray_DATA(table)
-        self.rows_taps = self.tap[0] * self.tap[1]
-        if self.rows_taps > MAX_ROWS:
-            raise ValueError(f"interpolation: sums of {self.rows_taps} rows, at most {MAX_ROWS}")
+            self.count[i], self.taps[i], self.y_rows[i] = y_shape[axis], len(at), y_strides[axis]
+            self.at[i] = <const int64_t *>self.keep(at * x_strides[axis], np.int64)
+            self.weight[i] = <const float *>self.keep(weight, np.float32)
+        if self.taps[0] * self.taps[1] > MAX_ROWS:
+            raise ValueError(f"interpolation: sums of {self.taps[0] * self.taps[1]} rows, at most {MAX_ROWS}")
         self.pixel_at, self.pixel_taps = NULL, 1
         if taps[rank - 1] is not None:
             at, weight = taps[rank - 1]
             if (np.diff(at, axis=1) < 0).any():
                 raise ValueError("interpolation: indices of a row descend")
-            table = self.keep(at * unit, np.int32)
-            self.pixel_at, self.pixel_taps = <const int32_t *>PyArray_DATA(table), len(at)
-            table = self.keep(weight, np.float32)
-            self.pixel_weight = <const float *>PyArray_DATA(table)
-        table = self.keep(offsets_of(x_shape[:axes], x_strides), np.int64)
-        self.x_outer, self.outer = <const int64_t *>PyArray_DATA(table), table.size
-        table = self.keep(offsets_of(y_shape[:axes], y_strides), np.int64)
-        self.y_outer = <const int64_t *>PyArray_DATA(table)
+            self.pixel_at, self.pixel_taps = <const int32_t *>self.keep(at * unit, np.int32), len(at)
+            self.pixel_weight = <const float *>self.keep(weight, np.float32)
+        outer = list(zip(x_shape[:axes], x_strides, y_strides))
+        self.outer = int(np.prod(x_shape[:axes], dtype=np.int64))
+        self.x_outer = <const int64_t *>self.keep(offsets(outer, 1), np.int64)
+        self.y_outer = <const int64_t *>self.keep(offsets(outer, 2), np.int64)
         row = best_row(LK_BLEND_ROWS, "f32")
         self.sum_rows, lanes = <lk_blend_rows_fn>row.fn, row.lanes
         row = best_row(LK_BLEND_PIXELS, "f32")
         self.sum_pixels = <lk_blend_pixels_fn>row.fn
         rows = self.outer * self.count[0] * self.count[1]
         self.threads = <int>min(threads_for(threads, 2.0 * y.size * ITEM * self.pixel_taps), rows)
-        self.buffer = aligned((self.in_row + 2 * lanes) * ITEM)
+        self.buffer = aligned((self.x_elements + 2 * lanes) * ITEM)
         self.workspace = self.buffer * self.threads
-
-    cdef ndarray keep(self, numbers, dtype):
-        self.kept.append(np.ascontiguousarray(numbers, dtype))
-        return self.kept[len(self.kept) - 1]
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef Run r
         if self.outer == 0:
             return
-        r.whole, r.x, r.y, r.workspace = <void *>self, at[0], at[1], workspace
+        r.nest, r.x, r.y, r.workspace = <void *>self, at[0], at[1], workspace
         r.rows = self.outer * self.count[0] * self.count[1]
         share_out(self.threads, rows_share, &r)
 
-    cdef void one_row(self, const char *x, char *y, int64_t i, char *buffer) noexcept nogil:
+    cdef void run_row(self, const char *x, char *y, int64_t i, char *buffer) noexcept nogil:
+        """Row number `i` of y."""
         cdef const char *rows[MAX_ROWS]
         cdef float weight[MAX_ROWS]
         cdef int64_t inner = i % self.count[1], outer = i // self.count[1] % self.count[0], a, b, n = 0
@@ -129,8 +126,8 @@ cdef class Interpolation(Operation):
         i //= self.count[0] * self.count[1]
         x += self.x_outer[i]
         y += self.y_outer[i] + outer * self.y_rows[0] + inner * self.y_rows[1]
-        for a in range(self.tap[0]):
-            for b in range(self.tap[1]):
+        for a in range(self.taps[0]):
+            for b in range(self.taps[1]):
                 rows[n], weight[n] = x, 1
                 if self.at[0] != NULL:
                     rows[n] += self.at[0][a * self.count[0] + outer]
@@ -139,24 +136,24 @@ cdef class Interpolation(Operation):
                     rows[n] += self.at[1][b * self.count[1] + inner]
                     weight[n] *= self.weight[1][b * self.count[1] + inner]
                 n += 1
-        sums.x, sums.weight, sums.taps, sums.count = rows, weight, n, self.in_row
+        sums.x, sums.weight, sums.taps, sums.count = rows, weight, n, self.x_elements
         p.x = rows[0]
         if self.pixel_at == NULL:
-            self.straight(&sums, y)
+            self.sum_into_row(&sums, y)
             return
         if n > 1 or weight[0] != 1:
             sums.y = buffer
             self.sum_rows(&sums)
             p.x = buffer
-        elif self.unit == 1:  # of which vectors beyond its end are read
-            memcpy(buffer, rows[0], self.in_row * ITEM)
+        elif self.unit == 1:  # vectors beyond the end of a row are read then
+            memcpy(buffer, rows[0], self.x_elements * ITEM)
             p.x = buffer
         p.y, p.at, p.weight, p.taps = y, self.pixel_at, self.pixel_weight, self.pixel_taps
-        p.count, p.unit, p.y_step = self.out_row, self.unit, self.y_step
+        p.count, p.unit, p.y_step = self.y_pixels, self.unit, self.y_step
         self.sum_pixels(&p)
 
-    cdef void straight(self, lk_blend_rows *sums, char *y) noexcept nogil:
-        """Sum rows into y, whose pixels are as in x."""
+    cdef void sum_into_row(self, lk_blend_rows *sums, char *y) noexcept nogil:
+        """Sum rows of x to a row of y, where the pixels of a row are not interpolated."""
         cdef const char *rows[MAX_ROWS]
         cdef int64_t j, t
         sums.y = y
@@ -166,21 +163,11 @@ cdef class Interpolation(Operation):
         for t in range(sums.taps):
             rows[t] = sums.x[t]
         sums.x, sums.count = rows, self.unit
-        for j in range(self.out_row):
+        for j in range(self.y_pixels):
             self.sum_rows(sums)
             sums.y += self.y_step
             for t in range(sums.taps):
                 rows[t] += self.unit * ITEM
-
-
-def lies_together(shape, strides, axis):
-    """Whether the axes from this one on are contiguous."""
-    step = ITEM
-    for i in range(len(shape) - 1, axis - 1, -1):
-        if shape[i] != 1 and strides[i] != step:
-            return False
-        step *= shape[i]
-    return True
 
 
 def fits(taps, n, m):
@@ -189,16 +176,8 @@ def fits(taps, n, m):
     return at.shape == weight.shape == (len(at), m) and len(at) > 0 and at.min() >= 0 and at.max() < n
 
 
-def offsets_of(shape, strides):
-    """Where the elements of an array of these axes begin, in order."""
-    found = np.zeros(1, np.int64)
-    for n, step in zip(shape, strides):
-        found = (found[:, None] + step * np.arange(n)).reshape(-1)
-    return found
-
-
 cdef struct Run:
-    void *whole
+    void *nest
     const char *x
     char *y
     char *workspace
@@ -210,4 +189,4 @@ cdef void rows_share(void *argument, int slot, int part, int parts, lk_portions 
     cdef int64_t first, last, i
     while lk_claim(portions, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
         for i in range(first, last):
-            (<Interpolation>r.whole).one_row(r.x, r.y, i, r.workspace + slot * (<Interpolation>r.whole).buffer)
+            (<Interpolation>r.nest).run_row(r.x, r.y, i, r.workspace + slot * (<Interpolation>r.nest).buffer)

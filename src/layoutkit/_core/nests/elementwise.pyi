@@ -14,5 +14,3 @@ class Elementwise(Operation):
         self, steps: Sequence[tuple[str, np.ndarray | None, Any]], tensors: Sequence[np.ndarray], y: np.ndarray,
         elements: Sequence[tuple[str, float, int]], threads: int,
     ) -> None: ...  # fmt: skip
-
-def joined(shape: Any, strides: Any) -> Any: ...

@@ -1,7 +1,7 @@
 """Elementwise work, y = steps(x): loops and threads around the micro-kernels of elementwise.inc.
 
-The axes of all arrays are sorted by the strides of y, and those that all arrays let are joined. The last two make
-matrices, which are cut into tasks.
+The axes are sorted by the strides of y, and merged where all arrays allow it. The last two are those of matrices, which
+are divided into tasks.
 """
 
 from libc.stdint cimport int64_t
@@ -10,6 +10,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime.registry import STEPS
+from .axes import merged
 from .route import NUMBERS
 
 from ..kernels cimport LK_BF16, LK_ELEMENTWISE, LK_F16, LK_F32, LK_F64, LK_S8, LK_U8, lk_kernel
@@ -24,38 +25,22 @@ from .operation cimport Operation
 import_array()
 
 cdef enum:
-    X = LK_MAX_STEPS          # of the arrays below: those of steps come first
+    X = LK_MAX_STEPS          # in tables by operand: the operands of steps come first
     Y = LK_MAX_STEPS + 1
-    COUNT = LK_MAX_STEPS + 2
+    OPERANDS = LK_MAX_STEPS + 2
     CONSTANT = -1
-    LEAST_ELEMENTS = 2048     # of a task, if there is more than one
-    MOST_ELEMENTS = 16384
-    MOST_AXES = 10            # after those that can be joined are
-    BYTES_OF_FUNCTION = 24    # moved in the time that an element of a step takes, unless that is a mere sum or product
+    MIN_TASK_ELEMENTS = 2048  # if there is more than one task
+    MAX_TASK_ELEMENTS = 16384
+    MAX_OUTER_AXES = 10       # after merging, around matrices
+    FUNCTION_BYTES = 24       # moved in the time that an element of a step takes, unless that is a mere sum or product
 
 ELEMENTS = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "u8": LK_U8, "s8": LK_S8}
 
 
 cdef struct Run:
     void *nest
-    char *at[COUNT]
+    char *at[OPERANDS]
     char *workspace
-
-
-def joined(shape, strides):
-    """The extents of axes, outermost first, and for each the strides of all arrays; the last is that of y.
-
-    They are sorted by the strides of y, without those of one element, and two are one where each array lets them.
-    """
-    axes = [(n, of) for n, of in zip(shape, zip(*strides)) if n != 1]
-    axes.sort(key=lambda axis: -abs(axis[1][-1]))
-    out = []
-    for n, of in axes:
-        if out and all(outer == inner * n for outer, inner in zip(out[-1][1], of)):
-            out[-1] = (out[-1][0] * n, of)
-        else:
-            out.append((n, of))
-    return out
 
 
 cdef class Elementwise(Operation):
@@ -65,31 +50,32 @@ cdef class Elementwise(Operation):
     ----------
     steps : sequence of (name, numbers, operand)
         Names of `registry.STEPS`. The numbers are an array of reals or None; the operand is None, a constant array of
-        reals, or the place of an array in `tensors`.
+        reals, or the index of an array in `tensors`.
     tensors : sequence of ndarray
         x and operands, each broadcast to the shape of `y`, of any strides.
     y : ndarray
         It overlaps none of the others, or is one of them.
     elements : sequence of (name, scale, zero)
-        Of tensors and y: f64 all; or each f32, bf16, f16, or integers q that stand for (q - zero) * scale, u8 or s8.
-        Reals are float64 in the first case, float32 in the others.
+        Types of tensors and y: all f64; or each f32, bf16, f16, or, for integers q that stand for (q - zero) * scale, u8 or
+        s8. Steps are computed in float64 in the first case, in float32 in the others.
     threads : int
         At most.
     """
 
     cdef lk_elementwise_fn fn
     cdef lk_step step[LK_MAX_STEPS]
-    cdef lk_matrix matrix[COUNT]   # operands by step, x, y
-    cdef int source[COUNT]         # places among the arrays of a run, or CONSTANT
-    cdef int64_t outer[MOST_AXES][COUNT]  # by outer axis, strides of all these
-    cdef int64_t extents[MOST_AXES]
+    cdef lk_matrix matrix[OPERANDS]
+    cdef int source[OPERANDS]      # indices among the arrays of a run, or CONSTANT
+    cdef int64_t outer[MAX_OUTER_AXES][OPERANDS]  # strides
+    cdef int64_t extents[MAX_OUTER_AXES]
     cdef int steps, axes, threads
-    cdef int64_t rows, count, row_part, col_part, row_parts, col_parts, tasks, scratch
-    cdef object kept
+    cdef int64_t rows, cols              # of a matrix
+    cdef int64_t task_rows, task_cols    # of a task
+    cdef int64_t row_tasks, col_tasks    # that a matrix is divided into
+    cdef int64_t tasks, scratch          # in all; bytes of a thread
 
     def __init__(self, steps, tensors, ndarray y not None, elements, int threads):
-        cdef ndarray numbers
-        cdef int k, place
+        cdef int k
         steps, tensors = tuple(steps), tuple(tensors)
         if len(steps) > LK_MAX_STEPS:
             raise ValueError(f"elementwise: {len(steps)} steps, at most {LK_MAX_STEPS}")
@@ -99,72 +85,69 @@ cdef class Elementwise(Operation):
         cdef const lk_kernel *row = best_row(LK_ELEMENTWISE, "f64" if real is np.float64 else "f32")
         self.fn = <lk_elementwise_fn>row.fn
         shape = (<object>y).shape
-        arrays = [None] * COUNT
-        self.kept = list(steps)
+        arrays = [None] * OPERANDS
         for k, (name, values, operand) in enumerate(steps):
             self.step[k].step, self.step[k].numbers = NUMBERS[name], NULL
             self.matrix[k].at, self.source[k] = NULL, CONSTANT
             if values is not None:
-                numbers = np.ascontiguousarray(values, real)
-                self.kept.append(numbers)
-                self.step[k].numbers = <const char *>PyArray_DATA(numbers)
+                self.step[k].numbers = self.keep(values, real)
             if isinstance(operand, int):
-                self.place(k, operand, elements[operand], real)
+                self.set_source(k, operand, elements[operand], real)
                 arrays[k] = np.broadcast_to(tensors[operand], shape)
             elif operand is not None:
-                numbers = np.asarray(operand, real)
-                self.kept.append(numbers)
-                self.place(k, CONSTANT, ("f64" if real is np.float64 else "f32", 1, 0), real)
-                self.matrix[k].at = <char *>PyArray_DATA(numbers)
-                arrays[k] = np.broadcast_to(numbers, shape)
-        self.place(X, 0, elements[0], real)
-        self.place(Y, len(tensors), elements[len(tensors)], real)
+                constant = np.asarray(operand, real)
+                self.owned.append(constant)
+                self.set_source(k, CONSTANT, ("f64" if real is np.float64 else "f32", 1, 0), real)
+                self.matrix[k].at = <char *>PyArray_DATA(<ndarray>constant)
+                arrays[k] = np.broadcast_to(constant, shape)
+        self.set_source(X, 0, elements[0], real)
+        self.set_source(Y, len(tensors), elements[len(tensors)], real)
         arrays[X], arrays[Y] = np.broadcast_to(tensors[0], shape), y
-        for tensor, of in zip((*tensors, y), elements):
-            if tensor.itemsize != {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}.get(of[0], 1):
-                raise TypeError(f"elementwise: expected {of[0]}, got {tensor.dtype}")
+        for tensor, (element, _, _) in zip((*tensors, y), elements):
+            if tensor.itemsize != {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}.get(element, 1):
+                raise TypeError(f"elementwise: expected {element}, got {tensor.dtype}")
         self.bind((*tensors, y))
         self.steps = len(steps)
-        self.plan(shape, [(0,) * len(shape) if a is None else a.strides for a in arrays])
+        self.set_axes(shape, [(0,) * len(shape) if a is None else a.strides for a in arrays])
         functions = len([1 for name, _, _ in steps if STEPS[name] > 0.5])
-        moved = sum([a.itemsize for a in arrays if a is not None]) + BYTES_OF_FUNCTION * functions
-        self.share_work(threads_for(threads, <double>moved * y.size), y.size)
+        moved = sum([a.itemsize for a in arrays if a is not None]) + FUNCTION_BYTES * functions
+        self.set_tasks(threads_for(threads, <double>moved * y.size), y.size)
 
-    cdef int place(self, int k, int source, of, real) except -1:
-        """Say where an array is and what its elements mean."""
-        name, scale, zero = of
+    cdef int set_source(self, int k, int source, element, real) except -1:
+        """Set which array an operand is, and the type of its elements."""
+        name, scale, zero = element
         self.source[k], self.matrix[k].scale, self.matrix[k].zero = source, scale, zero
         self.matrix[k].element = ELEMENTS[name]
         if (name == "f64") != (real is np.float64):
             raise TypeError(f"elementwise: {name} among arrays of {'f64' if real is np.float64 else 'f32'}")
         return 0
 
-    cdef int plan(self, tuple shape, strides) except -1:
-        """Join axes, and tell matrices from loops around them."""
+    cdef int set_axes(self, tuple shape, strides) except -1:
+        """Sort and merge axes: the last two are those of matrices, the others those of loops around these."""
         cdef int k, i
-        axes = joined(shape, strides)
-        if len(axes) > MOST_AXES + 2:
-            raise ValueError(f"elementwise: {len(axes)} axes that cannot be joined, at most {MOST_AXES + 2}")
+        axes = merged(sorted(zip(shape, *strides), key=lambda axis: -abs(axis[OPERANDS])))  # the strides of y are last
+        if len(axes) > MAX_OUTER_AXES + 2:
+            raise ValueError(f"elementwise: {len(axes)} axes that cannot be merged, at most {MAX_OUTER_AXES + 2}")
         while len(axes) < 2:
-            axes.insert(0, (1, (0,) * COUNT))
-        (self.rows, rows), (self.count, cols) = axes[-2:]
+            axes.insert(0, (1, *(0,) * OPERANDS))
+        (self.rows, *row_strides), (self.cols, *col_strides) = axes[-2:]
         self.axes = len(axes) - 2
         for i in range(self.axes):
-            self.extents[i], strides_of = axes[i]
-            for k in range(COUNT):
-                self.outer[i][k] = strides_of[k]
-        for k in range(COUNT):
-            self.matrix[k].row, self.matrix[k].col = rows[k], cols[k]
+            self.extents[i], *outer = axes[i]
+            for k in range(OPERANDS):
+                self.outer[i][k] = outer[k]
+        for k in range(OPERANDS):
+            self.matrix[k].row, self.matrix[k].col = row_strides[k], col_strides[k]
         return 0
 
-    cdef int share_work(self, int threads, int64_t total) except -1:
-        """Cut the matrices into tasks."""
+    cdef int set_tasks(self, int threads, int64_t total) except -1:
+        """Divide the matrices into tasks."""
         cdef int i
-        cdef int64_t most = min(<int64_t>MOST_ELEMENTS, max(<int64_t>LEAST_ELEMENTS, total // (4 * threads)))
-        self.col_part = max(<int64_t>1, min(self.count, most))
-        self.row_part = max(<int64_t>1, min(self.rows, most // self.col_part))
-        self.row_parts, self.col_parts = ceil_div(self.rows, self.row_part), ceil_div(self.count, self.col_part)
-        self.tasks = self.row_parts * self.col_parts
+        cdef int64_t elements = min(<int64_t>MAX_TASK_ELEMENTS, max(<int64_t>MIN_TASK_ELEMENTS, total // (4 * threads)))
+        self.task_cols = max(<int64_t>1, min(self.cols, elements))
+        self.task_rows = max(<int64_t>1, min(self.rows, elements // self.task_cols))
+        self.row_tasks, self.col_tasks = ceil_div(self.rows, self.task_rows), ceil_div(self.cols, self.task_cols)
+        self.tasks = self.row_tasks * self.col_tasks
         for i in range(self.axes):
             self.tasks *= self.extents[i]
         self.threads = <int>max(<int64_t>1, min(<int64_t>threads, self.tasks))
@@ -175,7 +158,7 @@ cdef class Elementwise(Operation):
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef Run r
         cdef int k
-        for k in range(COUNT):
+        for k in range(OPERANDS):
             if (k < self.steps or k >= X) and self.source[k] != CONSTANT:
                 r.at[k] = at[self.source[k]]
             else:
@@ -199,13 +182,13 @@ cdef class Elementwise(Operation):
                 task += 1
 
     cdef void task(self, const Run *r, lk_elementwise *f, lk_matrix *operand, int64_t task) noexcept nogil:
-        """One task: its place along each axis, innermost first."""
-        cdef int64_t j = task % self.col_parts * self.col_part, i, n
+        """Run a task, whose number is divided into indices along the axes, innermost first."""
+        cdef int64_t j = task % self.col_tasks * self.task_cols, i, n
         cdef int k, axis
-        task //= self.col_parts
-        i = task % self.row_parts * self.row_part
-        task //= self.row_parts
-        f.rows, f.count = min(self.row_part, self.rows - i), min(self.col_part, self.count - j)
+        task //= self.col_tasks
+        i = task % self.row_tasks * self.task_rows
+        task //= self.row_tasks
+        f.rows, f.count = min(self.task_rows, self.rows - i), min(self.task_cols, self.cols - j)
         f.x.at = r.at[X] + i * f.x.row + j * f.x.col
         f.y.at = r.at[Y] + i * f.y.row + j * f.y.col
         for k in range(self.steps):

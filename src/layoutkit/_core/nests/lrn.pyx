@@ -16,7 +16,7 @@ import_array()
 
 cdef struct Run:
     lk_lrn_fn fn
-    lk_lrn part
+    lk_lrn template      # of a share, without addresses
     const char *x
     char *y
     char *squares
@@ -47,7 +47,7 @@ cdef class Lrn(Operation):
         cdef ndarray x = pixels[0], y = pixels[1]
         cdef int64_t item = 4 if types == "f32" else 2
         cdef Run *r = &self.planned
-        cdef lk_lrn *p = &r.part
+        cdef lk_lrn *p = &r.template
         self.bind(tuple(arrays))
         if x.itemsize != item or y.itemsize != item or (x.shape[1] > 1 and not x.strides[1] == y.strides[1] == item):
             raise ValueError(f"lrn: expected contiguous channels of {types}")
@@ -66,14 +66,14 @@ cdef class Lrn(Operation):
         cdef Run r = self.planned
         r.x, r.y, r.squares = at[0], at[1], workspace
         if r.pixels:
-            memset(workspace, 0, self.workspace)  # channels outside
+            memset(workspace, 0, self.workspace)  # squares of channels before the first and after the last
             share_out(r.threads, lrn_share, &r)
 
 
 cdef void lrn_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
-    cdef lk_lrn p = r.part
+    cdef lk_lrn p = r.template
     p.squares = r.squares + slot * r.squares_bytes
     while lk_claim(portions, share(r.pixels, parts, part), share(r.pixels, parts, part + 1), &first, &last):
         p.x, p.y, p.pixels = r.x + first * p.x_pixel, r.y + first * p.y_pixel, last - first

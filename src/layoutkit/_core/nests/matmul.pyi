@@ -6,6 +6,7 @@ import numpy as np
 from .operation import Operation
 from .route import Epilogue
 
+SOURCES: dict[str, int]
 TYPES: dict[str, Any]
 
 class Matmul(Operation):

@@ -2,10 +2,8 @@
 
     C[b][i][j] = steps(sum over k of A[b][i][k] * B[b][k][j] + bias[j] + add[b][i][j])
 
-Rows of A are broadcast: they are read in place, or from a copy where their numbers do not follow one another. B is read
-in panels of `nr` columns: a constant is packed once; other panels by the thread that multiplies them where matrices are
-small, for all threads where they are large, and not at all where they are read once. A and B may change places, see
-ways.py.
+Rows of A are broadcast: they are read in place, or from a copy where they are not contiguous. B is read in panels of `nr`
+columns. ways.py plans: which operand is A, where panels are packed, and what a task is.
 
 Sums go through k in order, in chunks, however matrices are packed and shared: the bits are the same.
 """
@@ -16,7 +14,8 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
-from .ways import TYPES, best_way, broadcasts, offsets, place
+from .axes import offsets, viewed_array
+from .ways import TYPES, best_way, broadcasts, divided
 
 from ..kernels cimport LK_EPILOGUE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
@@ -32,33 +31,28 @@ import_array()
 
 cdef enum:
     CHUNK = 192                   # products whose sum is added to the total
-    K_BLOCK = 8 * CHUNK           # so much of a panel is multiplied by a block of rows before the rest
-    ROWS_BYTES = 384 << 10        # of a block of rows, in L2 beside a panel
-    GROUP_BYTES = 256 << 10       # of the panels that a thread packs at a time, in L2
-    SMALL_BYTES = 512 << 10       # of rows that are read again for every such group
-    SLAB_BYTES = 8 << 20          # of the panels that are packed for all threads at a time
-    TASKS_PER_THREAD = 8          # of one panel, if there would be fewer
-    CYCLES_PER_THREAD = 10000     # at least
-    BYTES_PER_CYCLE = 8           # of memory
+    K_BLOCK = 8 * CHUNK           # of a panel that is multiplied by a block of rows before the rest
     PREFETCH_FROM_BYTES = 512 << 10  # of a larger C lines are prefetched before they are written,
     PREFETCH_TILES = 4               # so many tiles ahead
     LINE = 64
 
-cdef enum:  # where panels come from
+cdef enum:  # where panels come from, see ways.py
     CONSTANT, OWN, SHARED, IN_PLACE
+
+SOURCES = {"constant": CONSTANT, "own": OWN, "shared": SHARED, "in place": IN_PLACE}
 
 cdef int64_t NEVER = 1 << 62
 
 
 cdef struct Work:  # of a thread
     lk_gemm tile
-    lk_epilogue rest
-    bint follows            # the epilogue, after the micro-kernel
-    const void *clip        # or what the micro-kernel does of it
+    lk_epilogue epilogue
+    bint has_epilogue       # there is one, and the micro-kernel does not do it itself
+    const void *clip        # limits, if the micro-kernel does it
     char *own               # panels
     char *rows              # a block of rows, copied
-    char *sums              # a tile whose columns do not follow one another in C, and what is added to it
-    int64_t packed, copied  # which panels and rows those are
+    char *sums              # a tile of C whose rows are not contiguous, and the residual of one
+    int64_t packed, copied  # numbers of the panels in `own` and the block in `rows`
     int64_t tap
     int64_t c_col[MAX_COLS]
 
@@ -70,7 +64,7 @@ cdef struct Run:
     char *c
     const char *add
     char *workspace
-    int64_t batch, panel, panels  # the slab
+    int64_t batch, panel, panels  # of the slab
 
 
 cdef void multiply_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
@@ -109,8 +103,8 @@ cdef class Matmul(Operation):
     cdef Moves moves
     cdef const lk_kernel *kernel_row
     cdef int mr, nr, lanes, item, threads, source
-    cdef int place[4]                   # which array of a run a, b, c and add are views of, -1: none
-    cdef int64_t begins[4]              # and where they begin there
+    cdef int array[4]                   # which array of a run a, b, c and add are views of, -1: none
+    cdef int64_t offset[4]              # and their first elements there, in bytes
     cdef int64_t batches, m, n, k
     cdef int64_t a_row, a_k, b_k, b_col, c_row, c_col  # strides
     cdef const int64_t *a_at            # offsets of the matrices of a batch
@@ -119,45 +113,44 @@ cdef class Matmul(Operation):
     cdef const int64_t *a_rows          # offsets of all rows; NULL: they are as far apart as a_row and c_row say
     cdef const int64_t *c_rows
     cdef bint swapped, packs_rows, buffered, prefetches
-    cdef int64_t tiles, panels, blocks, groups, slab  # blocks of tiles, groups of panels, panels of a slab
-    cdef int64_t pitch, panel_bytes, shared_bytes, own_bytes, rows_bytes, ws_thread
+    cdef int64_t tiles, panels          # of rows; of columns
+    cdef int64_t blocks, groups, slab   # as of ways.Division
+    cdef int64_t shared_bytes, own_bytes, rows_bytes, thread_bytes
+    cdef int64_t pitch, panel_bytes     # from a copied row to the next; of a panel
     cdef const char *constant_a
     cdef const char *constant_b         # packed
     cdef const char *bias
     cdef Epilogue epilogue
-    cdef list kept                      # what pointers point to
     cdef int64_t a_step[MAX_ROWS]       # offsets of the rows of a tile
     cdef int64_t c_step[MAX_ROWS]
     cdef int64_t sums_step[MAX_ROWS]
 
     def __init__(self, a, b, c, *, bias=None, Epilogue epilogue=None, add=None, str constant="", arrays=None,
                  int threads=1):
-        given = a, b, c, add
-        names = "a", "b", "c", "add"
+        operands = {"a": a, "b": b, "c": c, "add": add}
         _check(a, b, c, add, bias)
         if epilogue is not None and any([isinstance(step[2], str) for step in epilogue.steps]):
             raise ValueError("Matmul: an epilogue with tensors")
         if arrays is None:
-            arrays = [x for name, x in zip(names, given) if x is not None and name != constant]
+            arrays = [x for name, x in operands.items() if x is not None and name != constant]
         self.bind(tuple(arrays))
-        self.epilogue, self.item, self.threads, self.kept, self.batches = epilogue, c.itemsize, threads, [], 0
+        self.epilogue, self.item, self.batches = epilogue, c.itemsize, 0
         if not c.size:
             return
-        for i, name in enumerate(names):
-            self.place[i] = -1
-            if given[i] is not None and name != constant and given[i].size:
-                self.place[i], self.begins[i] = place(given[i], arrays)
+        for i, (name, x) in enumerate(operands.items()):
+            self.array[i] = -1
+            if x is not None and name != constant and x.size:
+                self.array[i], self.offset[i] = viewed_array(x, arrays)
         per_column = bias is not None or epilogue is not None and any([step[2] is not None for step in epilogue.steps])
         way, cycles = best_way(a, b, c, constant, per_column)
-        self.take_kernels(way)
-        self.take_strides(way)
-        self.take_constants(way, bias)
-        self.take_threads(cycles)
-        self.share_work(way.constant_b)
+        self.set_kernels(way)
+        self.set_strides(way)
+        self.set_constants(way, bias)
+        self.set_division(divided(way, threads, cycles))
         if way.constant_b:
             self.pack_constant(way.b)
 
-    cdef int take_kernels(self, way) except -1:
+    cdef int set_kernels(self, way) except -1:
         types = TYPES[self.item]
         self.kernel_row = row_named(way.kernel.name)
         self.micro_kernel = <lk_gemm_fn>self.kernel_row.fn
@@ -166,25 +159,27 @@ cdef class Matmul(Operation):
         self.moves = moves_of(self.item)
         return 0
 
-    cdef int take_strides(self, way) except -1:
+    cdef int set_strides(self, way) except -1:
         cdef int i
         self.swapped = way.swapped
         if way.swapped:
-            self.place[0], self.place[1] = self.place[1], self.place[0]
-            self.begins[0], self.begins[1] = self.begins[1], self.begins[0]
+            self.array[0], self.array[1] = self.array[1], self.array[0]
+            self.offset[0], self.offset[1] = self.offset[1], self.offset[0]
         self.m, self.n, self.k = way.m, way.n, way.k
         self.a_k, self.c_col = way.a.strides[-1], way.c.strides[-1]
         self.b_k, self.b_col = way.b.strides[-2], way.b.strides[-1]
         self.packs_rows, self.buffered = way.packs_rows, way.buffered
         self.tiles, self.panels = ceil_div(self.m, self.mr), ceil_div(self.n, self.nr)
-        self.panel_bytes, self.pitch = aligned(self.k * self.nr * self.item), aligned(self.k * self.item) + LINE
+        self.panel_bytes, self.pitch = aligned(self.k * self.nr * self.item), way.pitch
         self.a_rows = self.c_rows = NULL
         self.a_row, self.c_row = way.rows[0][1:]
         if len(way.rows) > 1:
-            self.a_rows, self.c_rows = self.keep(offsets(way.rows, 1)), self.keep(offsets(way.rows, 2))
-        batch = [offsets(way.batch, i) for i in (1, 2, 3)]
-        self.a_at, self.b_at, self.c_at = self.keep(batch[0]), self.keep(batch[1]), self.keep(batch[2])
-        self.batches = batch[0].size
+            self.a_rows = <const int64_t *>self.keep(offsets(way.rows, 1))
+            self.c_rows = <const int64_t *>self.keep(offsets(way.rows, 2))
+        self.a_at = <const int64_t *>self.keep(offsets(way.batch, 1))
+        self.b_at = <const int64_t *>self.keep(offsets(way.batch, 2))
+        self.c_at = <const int64_t *>self.keep(offsets(way.batch, 3))
+        self.batches = int(np.prod([axis[0] for axis in way.batch], dtype=np.int64))
         for i in range(self.mr):
             self.a_step[i], self.c_step[i] = i * self.a_row, i * self.c_row
             if self.packs_rows:
@@ -193,65 +188,23 @@ cdef class Matmul(Operation):
         self.prefetches = not self.buffered and self.batches * self.m * self.n * self.item > PREFETCH_FROM_BYTES
         return 0
 
-    cdef int64_t *keep(self, ndarray array) except NULL:
-        """Where the elements of an array are, which lives as long as this does."""
-        self.kept.append(array)
-        return <int64_t *>PyArray_DATA(array)
-
-    cdef int take_constants(self, way, bias) except -1:
+    cdef int set_constants(self, way, bias) except -1:
         self.constant_a = self.constant_b = self.bias = NULL
         if way.constant_a:
-            self.constant_a = <const char *>self.keep(way.a)
-        if bias is not None:  # whole vectors of it are read
+            self.owned.append(way.a)
+            self.constant_a = <const char *>PyArray_DATA(<ndarray>way.a)
+        if bias is not None:  # it is read in vectors
             padded = np.zeros(self.m if self.swapped else self.panels * self.nr, bias.dtype)
             padded[: bias.size] = bias
-            self.bias = <const char *>self.keep(padded)
+            self.bias = self.keep(padded)
         return 0
 
-    cdef int take_threads(self, double cycles) except -1:
-        """As many as have enough to do."""
-        cdef double moved = <double>self.item * self.batches * (self.m * self.k + self.k * self.n + self.m * self.n)
-        cdef double work = max(cycles, moved / BYTES_PER_CYCLE)
-        self.threads = <int>max(1.0, min(<double>self.threads, work / CYCLES_PER_THREAD))
-        return 0
-
-    cdef int share_work(self, bint constant) except -1:
-        """From where panels come, and what a task is: a block of rows and a group of panels."""
-        cdef int64_t row_bytes = max(1, self.k) * self.item, tasks, most
-        cdef int64_t group = max(1, min(self.panels, GROUP_BYTES // max(1, self.panel_bytes)))
-        self.slab = self.panels
-        self.blocks = ceil_div(self.tiles, max(1, ROWS_BYTES // (row_bytes * self.mr)))
-        tasks = self.batches * ceil_div(self.panels, group)
-        if constant:
-            self.source = CONSTANT
-        elif self.tiles == 1 and self.b_col == self.item:
-            self.source = IN_PLACE
-        elif self.m * row_bytes <= SMALL_BYTES and (self.threads == 1 or tasks >= 2 * self.threads):
-            self.source, self.blocks = OWN, 1
-        else:
-            self.source = SHARED
-            self.slab = max(self.threads, min(self.panels, SLAB_BYTES // max(1, self.panel_bytes)))
-        most = TASKS_PER_THREAD * self.threads if self.threads > 1 else 1
-        if self.source == OWN:
-            self.groups = ceil_div(self.panels, group)
-            if self.batches * self.groups < most:
-                self.groups = min(self.panels, ceil_div(most, self.batches))
-        else:
-            if self.batches * self.blocks * self.panels < most:  # few: of fewer rows
-                self.blocks = min(self.tiles, ceil_div(most, self.batches * self.panels))
-            self.groups = 1 if self.batches * self.blocks >= most and self.source != SHARED else self.panels
-        self.shared_bytes = self.slab * self.panel_bytes if self.source == SHARED else 0
-        self.own_bytes = self.rows_bytes = 0
-        if self.source == OWN:
-            self.own_bytes = ceil_div(self.panels, self.groups) * self.panel_bytes
-        elif self.source == IN_PLACE:
-            self.own_bytes = self.panel_bytes
-        if self.packs_rows:
-            self.rows_bytes = aligned(ceil_div(self.tiles, self.blocks) * self.mr * self.pitch)
-        self.ws_thread = self.own_bytes + self.rows_bytes + LINE
-        if self.buffered:
-            self.ws_thread += 2 * aligned(self.mr * self.nr * self.item)
-        self.workspace = self.shared_bytes + self.threads * self.ws_thread
+    cdef int set_division(self, division) except -1:
+        self.threads, self.source = division.threads, SOURCES[division.source]
+        self.blocks, self.groups, self.slab = division.blocks, division.groups, division.slab
+        self.shared_bytes, self.own_bytes = division.shared_bytes, division.own_bytes
+        self.rows_bytes, self.thread_bytes = division.rows_bytes, division.thread_bytes
+        self.workspace = self.shared_bytes + self.threads * self.thread_bytes
         return 0
 
     cdef int pack_constant(self, ndarray b) except -1:
@@ -288,16 +241,16 @@ cdef class Matmul(Operation):
                 j += self.slab
 
     cdef inline char *operand(self, char **at, int i) noexcept nogil:
-        return at[self.place[i]] + self.begins[i] if self.place[i] >= 0 else NULL
+        return at[self.array[i]] + self.offset[i] if self.array[i] >= 0 else NULL
 
     cdef void multiply(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """Tasks of a share, for as long as there are more."""
+        """A share of the tasks."""
         cdef Work w
         cdef int64_t batches = 1 if self.source == SHARED else self.batches
         cdef int64_t groups = r.panels if self.source == SHARED else self.groups
         cdef int64_t tasks = batches * self.blocks * groups, task, last, batch, block, group
         enter(self.kernel_row)
-        self.begin(&w, r, r.workspace + self.shared_bytes + slot * self.ws_thread)
+        self.begin(&w, r, r.workspace + self.shared_bytes + slot * self.thread_bytes)
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):
             while task < last:
                 batch = task // (self.blocks * groups)
@@ -313,7 +266,7 @@ cdef class Matmul(Operation):
         leave(self.kernel_row)
 
     cdef void begin(self, Work *w, const Run *r, char *workspace) noexcept nogil:
-        """What is the same for all tasks."""
+        """Set what does not depend on the task: workspace, chunks of k, columns of a tile, epilogue."""
         cdef lk_gemm *tile = &w.tile
         cdef int j
         memset(tile, 0, sizeof(lk_gemm))
@@ -325,16 +278,16 @@ cdef class Matmul(Operation):
         tile.c_col = w.c_col
         for j in range(self.nr // self.lanes):
             w.c_col[j] = j * self.lanes * self.item
-        memset(&w.rest, 0, sizeof(lk_epilogue))
+        memset(&w.epilogue, 0, sizeof(lk_epilogue))
         if self.epilogue is not None:
-            w.rest = self.epilogue.f
-        w.rest.channel_row, w.rest.channel_col = self.swapped, not self.swapped
-        w.rest.add, w.clip = r.add, NULL
-        w.follows = w.rest.steps > 0 or r.add != NULL
-        if w.follows and not self.buffered:
-            w.clip = clip_of(&w.rest, r.c, False)
+            w.epilogue = self.epilogue.f
+        w.epilogue.channel_row, w.epilogue.channel_col = self.swapped, not self.swapped
+        w.epilogue.add, w.clip = r.add, NULL
+        w.has_epilogue = w.epilogue.steps > 0 or r.add != NULL
+        if w.has_epilogue and not self.buffered:
+            w.clip = clip_of(&w.epilogue, r.c, False)
             if w.clip != NULL and r.add == NULL:
-                w.follows = False
+                w.has_epilogue = False
             else:
                 w.clip = NULL
 
@@ -372,7 +325,7 @@ cdef class Matmul(Operation):
 
     cdef void enter_panel(self, Work *w, const Run *r, int64_t batch, int64_t panel, int64_t first,
                           int64_t end) noexcept nogil:
-        """Point the tile to a panel; `first`, `end`: of the group."""
+        """Set the B of tiles to a panel of the group [first, end), and pack it if need be."""
         cdef lk_gemm *tile = &w.tile
         cdef int64_t i, at = batch * self.panels + panel
         cdef const char *b = r.b + (self.b_at[batch] if r.b != NULL else 0)
@@ -397,7 +350,7 @@ cdef class Matmul(Operation):
 
     cdef void run_tiles(self, Work *w, const Run *r, const char *a, int64_t batch, int64_t panel, int64_t first,
                         int64_t last, int64_t k, int64_t stop) noexcept nogil:
-        """Tiles [first, last) of a panel, by k up to `stop`."""
+        """Tiles [first, last) of a panel: products of `k` up to `stop`."""
         cdef lk_gemm *tile = &w.tile
         cdef int64_t row0 = share(self.m, self.tiles, first), row = row0, ahead, t, column = panel * self.nr
         cdef char *c = r.c + self.c_at[batch] + column * self.item
@@ -435,7 +388,7 @@ cdef class Matmul(Operation):
                     tile.next_c_row = tile.c_row if self.c_rows == NULL else self.c_rows + ahead
                     tile.next_c = c + ahead * self.c_row if self.c_rows == NULL else c
                 self.micro_kernel(tile)
-                if last_k and w.follows:
+                if last_k and w.has_epilogue:
                     self.finish(w, r.c, tile.c - r.c, tile.c_row, row, column)
             row += tile.rows
             tile.to_prefetch += tile.to_prefetch_bytes
@@ -443,25 +396,25 @@ cdef class Matmul(Operation):
 
     cdef void finish(self, Work *w, char *y, int64_t offset, const int64_t *rows, int64_t row,
                      int64_t column) noexcept nogil:
-        """The epilogue of a tile, at y + offset + rows[i]."""
-        cdef lk_epilogue *f = &w.rest
+        """The epilogue of a tile, whose rows are at y + offset + rows[i]."""
+        cdef lk_epilogue *f = &w.epilogue
         f.y, f.offset, f.row, f.rows, f.count = y, offset, rows, w.tile.rows, w.tile.cols
         f.channel = row if self.swapped else column
         self.epilogue_kernel(f)
 
     cdef void run_buffered(self, Work *w, const Run *r, int64_t batch, int64_t row, int64_t column) noexcept nogil:
-        """A tile whose columns do not follow one another in C: it is made in a buffer, and moved."""
+        """A tile of a C whose rows are not contiguous: it is computed in a buffer, and moved."""
         cdef lk_gemm *tile = &w.tile
         cdef int64_t pitch = self.nr * self.item, first = self.c_at[batch] + column * self.c_col, i, at, rows
-        cdef char *added = w.sums + aligned(self.mr * pitch)
+        cdef char *residual = w.sums + aligned(self.mr * pitch)
         tile.c, tile.c_row = w.sums, self.sums_step
         self.micro_kernel(tile)
         if r.add != NULL:
             for i in range(tile.rows):
                 at = first + self.c_offset(row + i)
-                move(&self.moves, r.add + at, self.c_row, self.c_col, added + i * pitch, pitch, self.item, 1, tile.cols)
-            w.rest.add = added
-        if w.follows:
+                move(&self.moves, r.add + at, self.c_row, self.c_col, residual + i * pitch, pitch, self.item, 1, tile.cols)
+            w.epilogue.add = residual
+        if w.has_epilogue:
             self.finish(w, w.sums, 0, self.sums_step, row, column)
         i = 0
         while i < tile.rows:
@@ -473,13 +426,14 @@ cdef class Matmul(Operation):
     # ---- copies
 
     cdef void pack_slab(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+        """A share of the panels of a slab."""
         cdef int64_t first, last, i
         while lk_claim(portions, share(r.panels, parts, part), share(r.panels, parts, part + 1), &first, &last):
             for i in range(first, last):
                 self.pack_panel(r.b + self.b_at[r.batch], r.panel + i, r.workspace + i * self.panel_bytes)
 
     cdef void pack_panel(self, const char *b, int64_t panel, char *to) noexcept nogil:
-        """Panel number `panel` of a matrix at b: [k][nr], the rest of the last vector of columns zeros."""
+        """Pack panel number `panel` of a matrix at b as [k][nr], with zeros up to whole vectors of columns."""
         cdef int64_t cols = min(self.nr, self.n - panel * self.nr), pitch = self.nr * self.item
         if cols % self.lanes:
             memset(to, 0, self.k * pitch)
@@ -487,7 +441,7 @@ cdef class Matmul(Operation):
         move(&self.moves, b, self.b_k, self.b_col, to, pitch, self.item, self.k, cols)
 
     cdef void copy_rows(self, const char *a, int64_t row, int64_t end, char *to) noexcept nogil:
-        """Rows [row, end) of a matrix, each with its numbers one after another."""
+        """Copy rows [row, end) of a matrix, so that each is contiguous."""
         cdef int64_t rows = 1 if self.a_rows != NULL else end - row
         while row < end:
             move(&self.moves, a + self.a_offset(row), self.a_row, self.a_k, to, self.pitch, self.item, rows, self.k)
@@ -496,7 +450,7 @@ cdef class Matmul(Operation):
 
 
 def _check(a, b, c, add, bias):
-    """Whether these can be multiplied."""
+    """Raise an error if these operands cannot be multiplied."""
     (m, k), (l, n) = a.shape[-2:], b.shape[-2:]
     if k != l or c.shape[-2:] != (m, n) or not broadcasts(c.shape[:-2], a.shape[:-2], b.shape[:-2]):
         raise ValueError(f"Matmul: {a.shape} times {b.shape} into {c.shape}")
@@ -508,5 +462,4 @@ def _check(a, b, c, add, bias):
     if bias is not None and bias.shape != (n,):
         raise ValueError(f"Matmul: a bias of shape {bias.shape}, expected {(n,)}")
     if add is not None and (add.shape, add.strides) != (c.shape, c.strides):
-        there, here = (add.shape, add.strides), (c.shape, c.strides)
-        raise ValueError(f"Matmul: what is added has shape and strides {there}, the result {here}")
+        raise ValueError(f"Matmul: add has shape and strides {(add.shape, add.strides)}, the result {(c.shape, c.strides)}")

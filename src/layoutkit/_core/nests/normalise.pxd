@@ -10,7 +10,7 @@ from .route cimport Epilogue
 
 cdef enum:
     MAX_LOOPS = 6
-    SEGMENT = 16384  # elements that a thread measures, or makes the results of, at a time
+    SEGMENT = 16384  # elements of which a thread computes statistics or results at a time
 
 
 cdef struct Loops:  # around runs of contiguous elements
@@ -23,11 +23,10 @@ cdef struct Loops:  # around runs of contiguous elements
 
 cdef Loops loops_of(list dims) except *
 cdef list dims_of(ndarray x, ndarray y)
-cdef list merged(list dims)
 
 
-cdef inline void place(const Loops *l, int64_t i, int64_t *x, int64_t *y) noexcept nogil:
-    """The offsets of the i-th iteration."""
+cdef inline void iteration_at(const Loops *l, int64_t i, int64_t *x, int64_t *y) noexcept nogil:
+    """The offsets of the i-th iteration, in bytes."""
     cdef int a
     x[0] = y[0] = 0
     for a in range(l.axes - 1, -1, -1):
@@ -45,40 +44,42 @@ cdef struct Run:
     int64_t slab
 
 
-cdef inline double deviation(double squares, double count, double epsilon) noexcept nogil:
-    """The inverse of the standard deviation."""
+cdef inline double inverse_deviation(double squares, double count, double epsilon) noexcept nogil:
+    """1 over the standard deviation, of the sum of `count` squared deviations."""
     return 1 / sqrt(squares / count + epsilon)
 
 
-cdef inline void put(double mean, double factor, double bias, float *numbers, int64_t at, int64_t pitch) noexcept nogil:
-    """Mean, factor and shift as f32, where the shift has what is left of the mean."""
+cdef inline void set_scaling(double mean, double factor, double bias, float *numbers, int64_t at,
+                             int64_t pitch) noexcept nogil:
+    """Mean, factor and shift of ``(x - mean) * factor + shift`` as f32; the shift makes up for the rounding of the mean."""
     cdef float rounded = <float>mean
     numbers[at], numbers[pitch + at] = rounded, <float>factor
     numbers[2 * pitch + at] = <float>(bias - (mean - rounded) * factor)
 
 
 cdef class Normalisation(Operation):
-    cdef lk_moments_fn moments
-    cdef lk_scaling_fn scaling
-    cdef lk_epilogue_fn finishing
+    cdef lk_moments_fn moments_kernel
+    cdef lk_scaling_fn scale_kernel
+    cdef lk_epilogue_fn epilogue_kernel
     cdef Epilogue epilogue
-    cdef int steps, item, width    # of the epilogue; bytes of an element of the arrays, and of what it is given
-    cdef int channel_row, channel_col
+    cdef int steps                 # of the epilogue
+    cdef int item                  # bytes of an element of the arrays
+    cdef int channel_row, channel_col  # from a row or column of results to the next, in channels
     cdef int threads
     cdef bint about_zero
     cdef double epsilon
-    cdef ndarray scale, bias
     cdef const float *scales       # by channel or element; NULL: 1
     cdef const float *biases       # NULL: 0
-    cdef int64_t slabs, elements   # with statistics of their own, or several of them; in one of them
-    cdef int64_t measures, pieces  # that the work on a slab is divided into: of its statistics, of its results
+    cdef int64_t slabs, elements   # how many there are; elements of one
+    cdef int64_t partials          # statistics of parts of a slab
+    cdef int64_t pieces            # that the results of a slab are divided into
     cdef int64_t statistics_bytes, scratch_bytes
-    cdef int settle(self) except -1
-    cdef void slabs_of(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
-    cdef void measures_of(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil
-    cdef void pieces_of(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
+    cdef int set_workspace(self) except -1
+    cdef void run_slabs(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
+    cdef void run_partials(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil
+    cdef void run_pieces(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
     cdef void measure(self, const char *x, int64_t slab, int64_t first, int64_t end, char *statistics) noexcept nogil
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
                     char *scratch) noexcept nogil
-    cdef void scaled(self, const lk_scaling *whole, int64_t channel, char *scratch) noexcept nogil
+    cdef void scale_rows(self, const lk_scaling *all_rows, int64_t channel, char *scratch) noexcept nogil

@@ -1,9 +1,9 @@
 """Normalisations: mean and variance of sets of elements, and ``(x - mean) / sqrt(variance + epsilon) * scale + bias``.
 
-The nests around moments.c, scale.c and epilogue.c. A *slab* has statistics of its own, or, if these sets are small,
-those of several. Its statistics are measured part by part, and the parts combined in a fixed order, so that results do
-not depend on the number of threads. A thread measures a slab and makes its results while it is in the cache; of few
-large slabs, threads share first the measuring, then the rest.
+The nests around moments.c, scale.c and epilogue.c. A *slab* is a set of elements with common statistics, or, if such sets
+are small, several of them. *Partial* statistics of parts of a slab are combined in a fixed order, so that results do not
+depend on the number of threads. A thread computes the statistics of a slab, then its results, while it is in the cache; of
+few large slabs, threads share first the partial statistics, then the pieces of the results.
 """
 
 from libc.stdint cimport int64_t
@@ -20,15 +20,17 @@ from .executor cimport aligned, ceil_div, share
 from .operation cimport Operation
 from .route cimport Epilogue
 
+from .axes import merged
+
 import_array()
 
 WIDTHS = {"f32": 4, "bf16": 2, "f16": 2}
 
 cdef enum:
-    PIECE = 4096          # elements that stay in L1 between the steps of an epilogue
-    ROWS = 64             # at a time
-    FEW_SLABS = 4         # for a thread
-    LEAST_SHARED = 65536  # elements of a slab that threads share
+    PIECE = 4096                 # elements that stay in L1 between the steps of an epilogue
+    ROWS = 64                    # at a time
+    SLABS_PER_THREAD = 4         # if there are fewer, threads share slabs,
+    MIN_SHARED_ELEMENTS = 65536  # of at least so many elements
 
 
 cdef list dims_of(ndarray x, ndarray y):
@@ -36,24 +38,12 @@ cdef list dims_of(ndarray x, ndarray y):
     return [(x.shape[i], x.strides[i], y.strides[i]) for i in range(x.ndim)]
 
 
-cdef list merged(list dims):
-    """The same iterations, (size, stride, stride) from outer to inner, in as few loops as can be."""
-    found = []
-    for size, *strides in dims:
-        if size == 1:
-            continue
-        if found and tuple([size * stride for stride in strides]) == found[-1][1:]:
-            found[-1] = (found[-1][0] * size, *strides)
-        else:
-            found.append((size, *strides))
-    return found
-
-
 cdef Loops loops_of(list dims) except *:
+    """Loops over axes, (size, stride of x, stride of y) from outer to inner."""
     cdef Loops l
     dims = merged(dims)
     if len(dims) > MAX_LOOPS:
-        raise ValueError(f"an array with {len(dims)} axes that lie apart, at most {MAX_LOOPS}")
+        raise ValueError(f"an array with {len(dims)} axes that cannot be merged, at most {MAX_LOOPS}")
     l.axes, l.total = len(dims), 1
     for i, (size, x, y) in enumerate(dims):
         l.size[i], l.x[i], l.y[i] = size, x, y
@@ -62,33 +52,33 @@ cdef Loops loops_of(list dims) except *:
 
 
 cdef void slabs_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Normalisation>(<const Run *>argument).nest).slabs_of(<const Run *>argument, slot, part, parts, portions)
+    (<Normalisation>(<const Run *>argument).nest).run_slabs(<const Run *>argument, slot, part, parts, portions)
 
 
-cdef void measures_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Normalisation>(<const Run *>argument).nest).measures_of(<const Run *>argument, part, parts, portions)
+cdef void partials_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    (<Normalisation>(<const Run *>argument).nest).run_partials(<const Run *>argument, part, parts, portions)
 
 
 cdef void pieces_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Normalisation>(<const Run *>argument).nest).pieces_of(<const Run *>argument, slot, part, parts, portions)
+    (<Normalisation>(<const Run *>argument).nest).run_pieces(<const Run *>argument, slot, part, parts, portions)
 
 
 cdef class Normalisation(Operation):
-    """The base: a class divides the arrays into slabs, and these into measures and pieces.
+    """The base class. A subclass divides the arrays into slabs, and these into parts with partial statistics, and pieces.
 
     Parameters
     ----------
     types : {"f32", "bf16", "f16"}
         Of the elements of both arrays.
     x, y : ndarray
-        Of one shape; where they are not contiguous, a class says.
+        Of one shape. Subclasses say which axes must be contiguous.
     scale, bias : ndarray of float32, or None
     epsilon : float
     epilogue : Epilogue or None
-        What is done with the results; without tensors.
+        Applied to the results; without tensors.
     threads : int
     about_zero : bool, optional
-        Means are taken to be 0.
+        The mean is not subtracted: RMS normalisation.
     """
 
     def __init__(self, str types, ndarray x not None, ndarray y not None, scale, bias, double epsilon, epilogue,
@@ -97,22 +87,20 @@ cdef class Normalisation(Operation):
             raise ValueError(f"normalise: {x.dtype} of shape {(<object>x).shape} to {y.dtype} of shape "
                              f"{(<object>y).shape}, expected {types} of one shape")
         self.bind((x, y))
-        self.moments = <lk_moments_fn>best_row(LK_MOMENTS, types).fn
-        self.item, self.width, self.epilogue, self.steps = x.itemsize, x.itemsize, epilogue, 0
-        self.scratch_bytes = 0
+        self.moments_kernel = <lk_moments_fn>best_row(LK_MOMENTS, types).fn
+        self.item, self.epilogue, self.steps, self.scratch_bytes = x.itemsize, epilogue, 0, 0
         if epilogue is not None and self.epilogue.f.steps:
-            self.steps, self.width = self.epilogue.f.steps, sizeof(float)
-            self.finishing = <lk_epilogue_fn>best_row(LK_EPILOGUE, types).fn
+            self.steps = self.epilogue.f.steps
+            self.epilogue_kernel = <lk_epilogue_fn>best_row(LK_EPILOGUE, types).fn
             self.scratch_bytes = 0 if types == "f32" else PIECE * sizeof(float)
-        self.scaling = <lk_scaling_fn>best_row(LK_SCALE, f"{types}_f32" if self.scratch_bytes else types).fn
+        self.scale_kernel = <lk_scaling_fn>best_row(LK_SCALE, f"{types}_f32" if self.scratch_bytes else types).fn
         self.about_zero, self.epsilon = about_zero, epsilon
-        self.scale, self.bias = (None if a is None else np.ascontiguousarray(a, np.float32) for a in (scale, bias))
-        self.scales = NULL if scale is None else <const float *>PyArray_DATA(self.scale)
-        self.biases = NULL if bias is None else <const float *>PyArray_DATA(self.bias)
+        self.scales = NULL if scale is None else <const float *>self.keep(scale, np.float32)
+        self.biases = NULL if bias is None else <const float *>self.keep(bias, np.float32)
         self.threads = threads_for(threads, 3.0 * x.size * x.itemsize)
 
-    cdef int settle(self) except -1:
-        """After a class has said what slabs there are: the workspace."""
+    cdef int set_workspace(self) except -1:
+        """The last step of planning: the workspace, from the bytes of statistics and scratch of a thread."""
         self.statistics_bytes = aligned(self.statistics_bytes)
         self.workspace = self.threads * (self.statistics_bytes + self.scratch_bytes)
         return 0
@@ -122,46 +110,46 @@ cdef class Normalisation(Operation):
         cdef int64_t slab
         r.nest, r.x, r.y, r.statistics = <void *>self, at[0], at[1], workspace
         r.scratch = workspace + self.threads * self.statistics_bytes
-        if self.threads == 1 or self.slabs >= FEW_SLABS * self.threads or self.elements < LEAST_SHARED:
+        if self.threads == 1 or self.slabs >= SLABS_PER_THREAD * self.threads or self.elements < MIN_SHARED_ELEMENTS:
             if self.slabs:
                 share_out(<int>min(self.threads, self.slabs), slabs_share, &r)
             return
         for slab in range(self.slabs):
             r.slab = slab
-            share_out(<int>min(self.threads, self.measures), measures_share, &r)
+            share_out(<int>min(self.threads, self.partials), partials_share, &r)
             self.combine(slab, workspace)
             share_out(<int>min(self.threads, self.pieces), pieces_share, &r)
 
-    cdef void slabs_of(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """Slabs, from the first statistics to the last result."""
+    cdef void run_slabs(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+        """A share of the slabs, each as a all_rows."""
         cdef char *statistics = r.statistics + slot * self.statistics_bytes
         cdef int64_t slab, last
         while lk_claim(portions, share(self.slabs, parts, part), share(self.slabs, parts, part + 1), &slab, &last):
             while slab < last:
-                self.measure(r.x, slab, 0, self.measures, statistics)
+                self.measure(r.x, slab, 0, self.partials, statistics)
                 self.combine(slab, statistics)
                 self.apply(r.x, r.y, slab, 0, self.pieces, statistics, r.scratch + slot * self.scratch_bytes)
                 slab += 1
 
-    cdef void measures_of(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
-        """Of one slab that threads share."""
+    cdef void run_partials(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+        """A share of the partial statistics of one slab."""
         cdef int64_t first, last
-        while lk_claim(portions, share(self.measures, parts, part), share(self.measures, parts, part + 1), &first, &last):
+        while lk_claim(portions, share(self.partials, parts, part), share(self.partials, parts, part + 1), &first, &last):
             self.measure(r.x, r.slab, first, last, r.statistics)
 
-    cdef void pieces_of(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """From the last piece to the first: what was measured last is still in the cache."""
+    cdef void run_pieces(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+        """A share of the pieces of one slab, from the last to the first, as the last elements read are in the cache."""
         cdef int64_t begin = share(self.pieces, parts, part), end = share(self.pieces, parts, part + 1), first, last
         while lk_claim(portions, begin, end, &first, &last):
             self.apply(r.x, r.y, r.slab, begin + end - last, begin + end - first, r.statistics,
                        r.scratch + slot * self.scratch_bytes)
 
     cdef void measure(self, const char *x, int64_t slab, int64_t first, int64_t end, char *statistics) noexcept nogil:
-        """Parts [first, end) of the statistics of a slab."""
+        """Partial statistics [first, end) of a slab."""
         pass
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
-        """The statistics of a slab, from those of its parts."""
+        """The statistics of a slab, from partial ones."""
         pass
 
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
@@ -169,42 +157,42 @@ cdef class Normalisation(Operation):
         """Pieces [first, end) of the results of a slab."""
         pass
 
-    cdef void scaled(self, const lk_scaling *whole, int64_t channel, char *scratch) noexcept nogil:
-        """Rows of results, and their epilogue while they are in L1; `channel`: of the first of them."""
-        cdef lk_scaling g = whole[0]
+    cdef void scale_rows(self, const lk_scaling *all_rows, int64_t channel, char *scratch) noexcept nogil:
+        """Rows of results, and their epilogue while they are in L1; `channel` is that of the first row."""
+        cdef lk_scaling g = all_rows[0]
         cdef lk_epilogue f
         cdef int64_t row[ROWS]
         cdef int64_t i, at, rows, along, across
         if not self.steps:
-            self.scaling(whole)
+            self.scale_kernel(all_rows)
             return
         f = self.epilogue.f
         f.channel_row, f.channel_col, f.row, f.add, f.offset = self.channel_row, self.channel_col, row, NULL, 0
-        g.count = min(whole.count, PIECE)
+        g.count = min(all_rows.count, PIECE)
         rows = max(1, min(ROWS, PIECE // max(1, g.count)))
         for i in range(rows):
-            row[i] = i * whole.y_row
+            row[i] = i * all_rows.y_row
         at = 0
-        while at < whole.count:
-            g.count, i = min(whole.count - at, PIECE), 0
-            while i < whole.rows:
-                g.rows = min(rows, whole.rows - i)
-                g.x = whole.x + i * whole.x_row + at * self.item
-                f.y = whole.y + i * whole.y_row + at * self.item
+        while at < all_rows.count:
+            g.count, i = min(all_rows.count - at, PIECE), 0
+            while i < all_rows.rows:
+                g.rows = min(rows, all_rows.rows - i)
+                g.x = all_rows.x + i * all_rows.x_row + at * self.item
+                f.y = all_rows.y + i * all_rows.y_row + at * self.item
                 g.y = f.y
                 if self.scratch_bytes:
                     g.y, g.y_row = scratch, g.count * sizeof(float)
                     f.sums, f.sums_row = g.y, g.y_row
-                along, across = (at, i) if whole.by_column else (i, at)
-                g.mean, g.factor, g.shift = whole.mean + along, whole.factor + along, whole.shift + along
-                if whole.scale != NULL:
-                    g.scale = whole.scale + across
-                if whole.bias != NULL:
-                    g.bias = whole.bias + across
+                along, across = (at, i) if all_rows.by_column else (i, at)
+                g.mean, g.factor, g.shift = all_rows.mean + along, all_rows.factor + along, all_rows.shift + along
+                if all_rows.scale != NULL:
+                    g.scale = all_rows.scale + across
+                if all_rows.bias != NULL:
+                    g.bias = all_rows.bias + across
                 f.rows, f.count = g.rows, g.count
                 f.channel = channel + i * self.channel_row + at * self.channel_col
-                self.scaling(&g)
-                self.finishing(&f)
+                self.scale_kernel(&g)
+                self.epilogue_kernel(&f)
                 i += rows
             at += PIECE
 
@@ -212,7 +200,8 @@ cdef class Normalisation(Operation):
 cdef class ShortRows(Normalisation):
     """Rows of contiguous elements, each with statistics of its own: the axes of the arrays from `axis` on.
 
-    `channels`: scale and bias are those of row ``i % channels``; 0: of the element. A slab is some rows.
+    A slab is a block of rows. If `channels` is not 0, row i has the scale and bias of channel ``i % channels``; else each
+    element of a row has its own.
     """
 
     cdef Loops loops            # over blocks of rows
@@ -228,27 +217,27 @@ cdef class ShortRows(Normalisation):
         self.count = inner[0][0] if inner else 1
         self.rows, self.x_row, self.y_row = outer.pop()
         self.channels, self.channel_row, self.channel_col = channels, channels > 0, channels == 0
-        if channels and x.size:  # a slab is of one image
+        if channels and x.size:  # a slab is part of one image
             outer.append((self.rows // channels, channels * self.x_row, channels * self.y_row))
             self.rows = channels
         self.block = max(1, min(ROWS, SEGMENT // max(1, self.count), self.rows))
         self.loops = loops_of(outer)
         self.blocks = ceil_div(self.rows, self.block)
         self.slabs = self.loops.total * self.blocks if x.size else 0
-        self.elements, self.measures, self.pieces = 0, 1, 1
+        self.elements, self.partials, self.pieces = 0, 1, 1
         self.statistics_bytes = ROWS * (2 * sizeof(double) + 3 * sizeof(float))
-        self.settle()
+        self.set_workspace()
 
     cdef void measure(self, const char *x, int64_t slab, int64_t first, int64_t end, char *statistics) noexcept nogil:
         cdef lk_moments m
         cdef int64_t x_at, y_at, row = slab % self.blocks * self.block
-        place(&self.loops, slab // self.blocks, &x_at, &y_at)
+        iteration_at(&self.loops, slab // self.blocks, &x_at, &y_at)
         m.x, m.x_row, m.count = x + x_at + row * self.x_row, self.x_row, self.count
         m.rows = min(self.block, self.rows - row)
         m.down, m.about_zero = 0, self.about_zero
         m.mean = <double *>statistics
         m.squares = m.mean + ROWS
-        self.moments(&m)
+        self.moments_kernel(&m)
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
         cdef const double *mean = <const double *>statistics
@@ -256,26 +245,26 @@ cdef class ShortRows(Normalisation):
         cdef int64_t i, c, row = slab % self.blocks * self.block
         cdef double factor, bias = 0
         for i in range(min(self.block, self.rows - row)):
-            factor = deviation(mean[ROWS + i], <double>self.count, self.epsilon)
+            factor = inverse_deviation(mean[ROWS + i], <double>self.count, self.epsilon)
             if self.channels:
                 c = (row + i) % self.channels
                 factor *= 1 if self.scales == NULL else self.scales[c]
                 bias = 0 if self.biases == NULL else self.biases[c]
-            put(mean[i], factor, bias, numbers, i, ROWS)
+            set_scaling(mean[i], factor, bias, numbers, i, ROWS)
 
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
                     char *scratch) noexcept nogil:
         cdef lk_scaling g
         cdef const float *numbers = <const float *>(statistics + 2 * ROWS * sizeof(double))
         cdef int64_t x_at, y_at, row = slab % self.blocks * self.block
-        place(&self.loops, slab // self.blocks, &x_at, &y_at)
+        iteration_at(&self.loops, slab // self.blocks, &x_at, &y_at)
         g.x, g.y = x + x_at + row * self.x_row, y + y_at + row * self.y_row
         g.x_row, g.y_row, g.rows, g.count = self.x_row, self.y_row, min(self.block, self.rows - row), self.count
         g.mean, g.factor, g.shift, g.by_column = numbers, numbers + ROWS, numbers + 2 * ROWS, 0
         g.scale = g.bias = NULL
         if not self.channels:
             g.scale, g.bias = self.scales, self.biases
-        self.scaled(&g, row, scratch)
+        self.scale_rows(&g, row, scratch)
 
 
 cpdef bint suits_rows(ndarray x, ndarray y, int axis) except -1:

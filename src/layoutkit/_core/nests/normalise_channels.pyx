@@ -1,7 +1,7 @@
 """Normalisations over the pixels of channels or of groups of channels: the nests of instance and group normalisation.
 
-Where pixels are contiguous (NCHW) a slab is a group of an image; where channels are (NHWC, nChw16c), an image, or if
-groups fill blocks of channels, some of its blocks.
+Where pixels are contiguous (NCHW), a slab is a group of an image. Where channels are (NHWC, nChw16c), it is an image, or
+some of its blocks of channels if groups fill these.
 """
 
 from libc.stdint cimport int64_t
@@ -9,25 +9,32 @@ from numpy cimport ndarray
 
 from ..kernels.normalise cimport lk_moments, lk_scaling
 from .executor cimport ceil_div
-from .normalise cimport SEGMENT, Loops, Normalisation, deviation, dims_of, loops_of, merged, place, put
+from .normalise cimport (
+    SEGMENT, Loops, Normalisation, inverse_deviation, dims_of, iteration_at, loops_of, set_scaling,
+)
+
+from .axes import merged
 
 cdef enum:
-    LEAST_COLUMNS = 64      # of a slab
-    MOST_MEASURES = 16      # into which an image is divided
-    LEAST_ELEMENTS = 8192   # of them
-    LEAST_ROWS = 16
+    MIN_COLUMNS = 64             # of a slab
+    MAX_PARTIALS = 16            # of an image,
+    MIN_PARTIAL_ELEMENTS = 8192  # each of so many elements
+    MIN_PARTIAL_PIXELS = 16
 
 
 cdef class Planes(Normalisation):
-    """Slabs of elements that lie in runs: groups of channels (axis 1), or the axes from `axis` on if `groups` is 0.
+    """Slabs of contiguous runs of elements: groups of channels (axis 1), or the axes from `axis` on if `groups` is 0.
 
     Scale and bias are those of the channel, or of the element.
     """
 
     cdef Loops loops                       # over slabs
-    cdef Loops runs                        # of a channel; of the group the first one's are meant
-    cdef int64_t groups, parts, part_x, part_y, count, segments, rows
-    cdef bint flat                         # of x the whole slab is one run
+    cdef Loops runs                        # over the contiguous runs of a channel
+    cdef int64_t groups
+    cdef int64_t parts, part_x, part_y     # channels of a group (else 1), and their strides
+    cdef int64_t count, segments           # elements of a run; segments that it is divided into
+    cdef int64_t rows                      # channels that are scaled at a time
+    cdef bint flat                         # a slab of x is contiguous
 
     def __init__(self, types, ndarray x, ndarray y, scale, bias, epsilon, epilogue, threads, int groups=0, int axis=0,
                  **options):
@@ -41,8 +48,8 @@ cdef class Planes(Normalisation):
         self.loops = loops_of(dims[:axis])
         self.groups, (self.parts, self.part_x, self.part_y) = groups, part
         self.channel_row, self.channel_col = groups > 0, groups == 0
-        whole = merged([(n, stride, stride) for n, stride, _ in (part, *inner)])
-        self.flat = len(whole) == 0 or (len(whole) == 1 and whole[0][1] == x.itemsize)
+        slab = merged([(n, stride) for n, stride, _ in (part, *inner)])
+        self.flat = not slab or (len(slab) == 1 and slab[0][1] == x.itemsize)
         inner, self.count = merged(inner), 1
         if inner and inner[-1][1:] == (x.itemsize, y.itemsize):
             self.count = inner.pop()[0]
@@ -52,14 +59,14 @@ cdef class Planes(Normalisation):
         self.elements = self.parts * self.runs.total * self.count
         self.slabs = self.loops.total if x.size else 0
         self.pieces = ceil_div(self.parts, self.rows) * self.runs.total * self.segments
-        self.measures = ceil_div(self.elements, SEGMENT) if self.flat else self.parts * self.runs.total * self.segments
-        self.statistics_bytes = 2 * self.measures * sizeof(double) + 3 * self.parts * sizeof(float)
-        self.settle()
+        self.partials = ceil_div(self.elements, SEGMENT) if self.flat else self.parts * self.runs.total * self.segments
+        self.statistics_bytes = 2 * self.partials * sizeof(double) + 3 * self.parts * sizeof(float)
+        self.set_workspace()
 
     cdef void measure(self, const char *x, int64_t slab, int64_t first, int64_t end, char *statistics) noexcept nogil:
         cdef lk_moments m
         cdef int64_t i, at, rest, x_at, y_at
-        place(&self.loops, slab, &at, &y_at)
+        iteration_at(&self.loops, slab, &at, &y_at)
         m.x_row, m.rows, m.down, m.about_zero = 0, 1, 0, self.about_zero
         for i in range(first, end):
             m.x = x + at
@@ -67,50 +74,50 @@ cdef class Planes(Normalisation):
                 m.x += i * SEGMENT * self.item
             else:
                 rest = i // self.segments
-                place(&self.runs, rest % self.runs.total, &x_at, &y_at)
+                iteration_at(&self.runs, rest % self.runs.total, &x_at, &y_at)
                 m.x += rest // self.runs.total * self.part_x + x_at + i % self.segments * SEGMENT * self.item
             m.count = self.size_of(i)
             m.mean = <double *>statistics + i
-            m.squares = m.mean + self.measures
-            self.moments(&m)
+            m.squares = m.mean + self.partials
+            self.moments_kernel(&m)
 
     cdef inline int64_t size_of(self, int64_t i) noexcept nogil:
-        """The elements of a part of the statistics."""
+        """The elements of partial statistics."""
         if self.flat:
             return min(SEGMENT, self.elements - i * SEGMENT)
         return min(SEGMENT, self.count - i % self.segments * SEGMENT)
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
         cdef const double *means = <const double *>statistics
-        cdef float *numbers = <float *>(statistics + 2 * self.measures * sizeof(double))
-        cdef double mean = 0, squares = 0, apart, count = 0, more, factor
+        cdef float *numbers = <float *>(statistics + 2 * self.partials * sizeof(double))
+        cdef double mean = 0, squares = 0, delta, count = 0, more, factor
         cdef int64_t i, c
-        for i in range(self.measures):
-            more, apart = self.size_of(i), means[i] - mean
-            squares += means[self.measures + i] + apart * apart * (more * count / (count + more))
+        for i in range(self.partials):
+            more, delta = self.size_of(i), means[i] - mean
+            squares += means[self.partials + i] + delta * delta * (more * count / (count + more))
             count += more
-            mean += apart * (more / count)
-        factor = deviation(squares, count, self.epsilon)
+            mean += delta * (more / count)
+        factor = inverse_deviation(squares, count, self.epsilon)
         for i in range(self.parts):
             c = slab % self.groups * self.parts + i if self.groups else 0
             if self.groups:
-                put(mean, factor * (1 if self.scales == NULL else self.scales[c]),
+                set_scaling(mean, factor * (1 if self.scales == NULL else self.scales[c]),
                     0 if self.biases == NULL else self.biases[c], numbers, i, self.parts)
             else:
-                put(mean, factor, 0, numbers, i, self.parts)
+                set_scaling(mean, factor, 0, numbers, i, self.parts)
 
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
                     char *scratch) noexcept nogil:
-        cdef const float *numbers = <const float *>(statistics + 2 * self.measures * sizeof(double))
+        cdef const float *numbers = <const float *>(statistics + 2 * self.partials * sizeof(double))
         cdef lk_scaling g
         cdef int64_t i, segment, run, part, x_slab, y_slab, x_at, y_at, channel = 0
-        place(&self.loops, slab, &x_slab, &y_slab)
+        iteration_at(&self.loops, slab, &x_slab, &y_slab)
         g.by_column, g.x_row, g.y_row = 0, self.part_x, self.part_y
         g.scale = g.bias = NULL
         for i in range(first, end):
             segment, run = i % self.segments, i // self.segments
             part, run = run // self.runs.total * self.rows, run % self.runs.total
-            place(&self.runs, run, &x_at, &y_at)
+            iteration_at(&self.runs, run, &x_at, &y_at)
             g.x = x + x_slab + x_at + part * self.part_x + segment * SEGMENT * self.item
             g.y = y + y_slab + y_at + part * self.part_y + segment * SEGMENT * self.item
             g.rows, g.count = min(self.rows, self.parts - part), min(SEGMENT, self.count - segment * SEGMENT)
@@ -123,19 +130,22 @@ cdef class Planes(Normalisation):
                     g.scale = self.scales + run * self.count + segment * SEGMENT
                 if self.biases != NULL:
                     g.bias = self.biases + run * self.count + segment * SEGMENT
-            self.scaled(&g, channel, scratch)
+            self.scale_rows(&g, channel, scratch)
 
 
 cdef class Pixels(Normalisation):
     """Instance or group normalisation of pixels with contiguous channels, in axes (image, .., channel), or if `blocked`
-    (image, block, .., channel of the block); there are so many `channels`.
+    (image, block, .., channel of the block). `channels` does not count the pads of blocks.
     """
 
     cdef Loops loops               # over slabs
-    cdef Loops runs                # of pixels of a panel, each `pixels` that are equally far apart
-    cdef int64_t channels, group   # of a group
-    cdef int64_t parts, panels, panel_x, panel_y, width, lanes  # slabs of an image; panels of a slab; channels of a panel, of a slab
-    cdef int64_t pixels, pixel_x, pixel_y, least, segments, units
+    cdef Loops runs                # over the runs of equally spaced pixels of a panel
+    cdef int64_t channels, group   # in all; of a group
+    cdef int64_t parts             # slabs of an image
+    cdef int64_t panels, panel_x, panel_y  # of contiguous channels in a slab, and their strides
+    cdef int64_t width, lanes      # channels of a panel; of a slab
+    cdef int64_t pixels, pixel_x, pixel_y  # of a run, and their strides
+    cdef int64_t unit_pixels, segments, units  # of partial statistics; of a run; of a panel
 
     def __init__(self, types, ndarray x, ndarray y, scale, bias, epsilon, epilogue, threads, int64_t channels, int groups,
                  bint blocked, **options):
@@ -156,26 +166,27 @@ cdef class Pixels(Normalisation):
         inner = merged(inner) or [(1, 0, 0)]
         self.pixels, self.pixel_x, self.pixel_y = inner.pop()
         self.runs = loops_of(inner)
-        self.least = max(LEAST_ROWS, ceil_div(self.pixels, MOST_MEASURES), ceil_div(LEAST_ELEMENTS, max(1, self.width)))
-        self.segments = ceil_div(self.pixels, self.least)
+        self.unit_pixels = max(MIN_PARTIAL_PIXELS, ceil_div(self.pixels, MAX_PARTIALS),
+                               ceil_div(MIN_PARTIAL_ELEMENTS, max(1, self.width)))
+        self.segments = ceil_div(self.pixels, self.unit_pixels)
         self.units = self.runs.total * self.segments
         self.channel_row, self.channel_col = 0, 1
         self.elements = self.pixels * self.runs.total * self.lanes
         self.slabs = self.loops.total if x.size else 0
-        self.measures = self.pieces = self.panels * self.units
+        self.partials = self.pieces = self.panels * self.units
         self.statistics_bytes = self.lanes * (2 * self.units * sizeof(double) + 3 * sizeof(float))
-        self.settle()
+        self.set_workspace()
 
     cdef inline int64_t size_of(self, int64_t unit) noexcept nogil:
-        """The pixels of a part of a panel."""
-        return min(self.least, self.pixels - unit % self.segments * self.least)
+        """The pixels of a unit."""
+        return min(self.unit_pixels, self.pixels - unit % self.segments * self.unit_pixels)
 
     cdef inline void unit_at(self, int64_t slab, int64_t i, int64_t *x, int64_t *y) noexcept nogil:
-        """The offsets of a part of a slab."""
+        """The offsets of unit `i` of a slab, counted through its panels."""
         cdef int64_t x_run, y_run, unit = i % self.units, panel = i // self.units, pixel
-        place(&self.loops, slab, x, y)
-        place(&self.runs, unit // self.segments, &x_run, &y_run)
-        pixel = unit % self.segments * self.least
+        iteration_at(&self.loops, slab, x, y)
+        iteration_at(&self.runs, unit // self.segments, &x_run, &y_run)
+        pixel = unit % self.segments * self.unit_pixels
         x[0] += panel * self.panel_x + x_run + pixel * self.pixel_x
         y[0] += panel * self.panel_y + y_run + pixel * self.pixel_y
 
@@ -189,14 +200,14 @@ cdef class Pixels(Normalisation):
             m.x, m.rows = x + x_at, self.size_of(unit)
             m.mean = <double *>statistics + unit * self.lanes + i // self.units * self.width
             m.squares = m.mean + self.units * self.lanes
-            self.moments(&m)
+            self.moments_kernel(&m)
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
         cdef double *mean = <double *>statistics
         cdef double *squares = mean + self.units * self.lanes
         cdef double *mean_of
         cdef double *squares_of
-        cdef double count = self.size_of(0), more, weight, apart
+        cdef double count = self.size_of(0), more, weight, delta
         cdef int64_t unit, c, lanes = self.lanes
         for unit in range(1, self.units):
             mean_of, squares_of, more = mean + unit * lanes, squares + unit * lanes, self.size_of(unit)
@@ -204,32 +215,32 @@ cdef class Pixels(Normalisation):
             count += more
             more /= count
             for c in range(lanes):
-                apart = mean_of[c] - mean[c]
-                mean[c] += apart * more
-                squares[c] += squares_of[c] + apart * apart * weight
+                delta = mean_of[c] - mean[c]
+                mean[c] += delta * more
+                squares[c] += squares_of[c] + delta * delta * weight
         self.combine_groups(slab % self.parts * lanes, count, mean, squares,
                             <float *>(statistics + 2 * self.units * lanes * sizeof(double)))
 
     cdef void combine_groups(self, int64_t first, double pixels, const double *mean, const double *squares,
                              float *numbers) noexcept nogil:
-        """What channels from the `first` on are scaled with; those beyond the last are pads."""
-        cdef int64_t c, i, here = min(self.lanes, self.channels - first)
-        cdef double middle, around, factor
-        for c in range(here, self.lanes):
-            put(0, 0, 0, numbers, c, self.lanes)
+        """Mean, factor and shift of the channels from `first` on; those beyond the last are pads."""
+        cdef int64_t c, i, valid = min(self.lanes, self.channels - first)
+        cdef double group_mean, group_squares, factor
+        for c in range(valid, self.lanes):
+            set_scaling(0, 0, 0, numbers, c, self.lanes)
         c = 0
-        while c < here:
-            middle, around = mean[c], squares[c]
+        while c < valid:
+            group_mean, group_squares = mean[c], squares[c]
             if self.group > 1:
-                middle = around = 0
+                group_mean = group_squares = 0
                 for i in range(c, c + self.group):
-                    middle += mean[i]
-                middle /= self.group
+                    group_mean += mean[i]
+                group_mean /= self.group
                 for i in range(c, c + self.group):
-                    around += squares[i] + pixels * (mean[i] - middle) * (mean[i] - middle)
-            factor = deviation(around, pixels * self.group, self.epsilon)
+                    group_squares += squares[i] + pixels * (mean[i] - group_mean) * (mean[i] - group_mean)
+            factor = inverse_deviation(group_squares, pixels * self.group, self.epsilon)
             for i in range(c, c + self.group):
-                put(middle, factor * (1 if self.scales == NULL else self.scales[first + i]),
+                set_scaling(group_mean, factor * (1 if self.scales == NULL else self.scales[first + i]),
                     0 if self.biases == NULL else self.biases[first + i], numbers, i, self.lanes)
             c += self.group
 
@@ -246,15 +257,17 @@ cdef class Pixels(Normalisation):
             g.x, g.y, g.rows = x + x_at, y + y_at, self.size_of(i % self.units)
             g.mean = numbers + panel * self.width
             g.factor, g.shift = g.mean + self.lanes, g.mean + 2 * self.lanes
-            self.scaled(&g, slab % self.parts * self.lanes + panel * self.width, scratch)
+            self.scale_rows(&g, slab % self.parts * self.lanes + panel * self.width, scratch)
 
 
 cdef class Columns(Normalisation):
-    """Normalisation over axis 1, of arrays whose pixels are contiguous; scale and bias are those of the channel. A slab is
-    some of the pixels."""
+    """Normalisation of each pixel over its channels (axis 1), of arrays whose pixels are contiguous; scale and bias are
+    those of the channel. A slab is some of the pixels."""
 
     cdef Loops loops
-    cdef int64_t channels, x_channel, y_channel, pixels, step, steps, x_pixel, y_pixel
+    cdef int64_t channels, x_channel, y_channel  # and their strides
+    cdef int64_t pixels, x_pixel, y_pixel        # of a contiguous run, and their strides
+    cdef int64_t step, steps                     # pixels of a slab; slabs of a run
 
     def __init__(self, types, ndarray x, ndarray y, scale, bias, epsilon, epilogue, threads, **options):
         Normalisation.__init__(self, types, x, y, scale, bias, epsilon, epilogue, threads, **options)
@@ -266,18 +279,18 @@ cdef class Columns(Normalisation):
             last = inner.pop()
         self.pixels, self.x_pixel, self.y_pixel = last
         self.loops = loops_of([dims[0], *inner])
-        self.step = max(LEAST_COLUMNS, SEGMENT // max(1, self.channels) // LEAST_COLUMNS * LEAST_COLUMNS)
+        self.step = max(MIN_COLUMNS, SEGMENT // max(1, self.channels) // MIN_COLUMNS * MIN_COLUMNS)
         self.steps = ceil_div(self.pixels, self.step)
         self.channel_row, self.channel_col = 1, 0
         self.slabs = self.loops.total * self.steps if x.size else 0
-        self.elements, self.measures, self.pieces = 0, 1, 1
+        self.elements, self.partials, self.pieces = 0, 1, 1
         self.statistics_bytes = self.step * (2 * sizeof(double) + 3 * sizeof(float))
-        self.settle()
+        self.set_workspace()
 
     cdef inline int64_t columns_at(self, int64_t slab, int64_t *x, int64_t *y) noexcept nogil:
-        """The offsets of a slab, and its pixels."""
+        """The offsets of a slab; returns how many pixels it has."""
         cdef int64_t first = slab % self.steps * self.step
-        place(&self.loops, slab // self.steps, x, y)
+        iteration_at(&self.loops, slab // self.steps, x, y)
         x[0] += first * self.x_pixel
         y[0] += first * self.y_pixel
         return min(self.step, self.pixels - first)
@@ -289,14 +302,14 @@ cdef class Columns(Normalisation):
         m.x, m.x_row, m.rows, m.down, m.about_zero = x + x_at, self.x_channel, self.channels, 1, self.about_zero
         m.mean = <double *>statistics
         m.squares = m.mean + self.step
-        self.moments(&m)
+        self.moments_kernel(&m)
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
         cdef const double *mean = <const double *>statistics
         cdef float *numbers = <float *>(statistics + 2 * self.step * sizeof(double))
         cdef int64_t i, x_at, y_at
         for i in range(self.columns_at(slab, &x_at, &y_at)):
-            put(mean[i], deviation(mean[self.step + i], <double>self.channels, self.epsilon), 0, numbers, i, self.step)
+            set_scaling(mean[i], inverse_deviation(mean[self.step + i], <double>self.channels, self.epsilon), 0, numbers, i, self.step)
 
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
                     char *scratch) noexcept nogil:
@@ -307,4 +320,4 @@ cdef class Columns(Normalisation):
         g.mean = <const float *>(statistics + 2 * self.step * sizeof(double))
         g.factor, g.shift = g.mean + self.step, g.mean + 2 * self.step
         g.scale, g.bias = self.scales, self.biases
-        self.scaled(&g, 0, scratch)
+        self.scale_rows(&g, 0, scratch)

@@ -1,11 +1,13 @@
 from libc.stdint cimport int64_t
 
-cdef enum:
+cpdef enum:
     MAX_ARRAYS = 32  # of an operation
 
 
 cdef class Operation:
     cdef readonly int64_t workspace  # bytes that a run needs
-    cdef tuple kinds                 # of its arrays: shape, strides, bytes of an element
+    cdef tuple array_types           # of its arrays: shape, strides, bytes of an element
+    cdef list owned                  # arrays that it points into
+    cdef const char *keep(self, numbers, dtype=*) except? NULL
     cdef int bind(self, tuple arrays) except -1
     cdef void run(self, char **at, char *workspace) noexcept nogil

@@ -1,6 +1,6 @@
 from typing import Any
 
-MOST_ARRAYS: int
+MAX_ARRAYS: int
 
 class Operation:
     workspace: int

@@ -1,34 +1,43 @@
-"""An operation that is bound to the shapes and strides of its arrays: what compiled programs consist of.
+"""An operation on arrays of fixed shapes and strides: what compiled programs consist of.
 
-Its class checks and plans once, for arrays that stand for those to come; a run gets nothing but their addresses, holds no
-lock and allocates nothing.
+It checks and plans once, for arrays like those that it will run on; a run gets nothing but addresses, holds no lock and
+allocates nothing.
 """
 
 from libc.stdint cimport int64_t
 from numpy cimport PyArray_DATA, import_array, ndarray
+
+import numpy as np
 
 from ..runtime.pool cimport Pool
 from .executor cimport aligned
 
 import_array()
 
-MOST_ARRAYS = MAX_ARRAYS  # of an operation
-
 cdef Pool _pool = Pool(64 << 20)  # of workspaces, for calls from Python
 
 
 cdef class Operation:
-    """The base: a class calls `bind` with its arrays, may ask for a `workspace`, and implements `run`.
+    """The base class. A subclass calls `bind`, sets `workspace` to the bytes that it needs, and implements `run`.
 
     ``operation(*arrays)`` runs it on other arrays of the same shapes and strides.
     """
 
+    def __cinit__(self):
+        self.owned = []
+
     cdef int bind(self, tuple arrays) except -1:
-        """Be an operation on arrays like these."""
+        """Take the shapes and strides of these arrays for those of every run."""
         if len(arrays) > MAX_ARRAYS:
             raise ValueError(f"{type(self).__name__}: {len(arrays)} arrays, at most {MAX_ARRAYS}")
-        self.kinds = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])
+        self.array_types = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])
         return 0
+
+    cdef const char *keep(self, numbers, dtype=None) except? NULL:
+        """The address of an array, contiguous and of a type, which lives as long as the operation."""
+        cdef ndarray array = np.ascontiguousarray(numbers, dtype)
+        self.owned.append(array)
+        return <const char *>PyArray_DATA(array)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         """Run on the arrays at these addresses, in the order in which they were bound; `workspace` begins at a cache line."""
@@ -37,9 +46,11 @@ cdef class Operation:
     def __call__(self, *arrays):
         cdef char *at[MAX_ARRAYS]
         cdef int i
-        kinds = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])
-        if kinds != self.kinds:
-            raise ValueError(f"{type(self).__name__}: bound to arrays of (shape, strides, itemsize) {self.kinds}, got {kinds}")
+        types = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])
+        if types != self.array_types:
+            raise ValueError(
+                f"{type(self).__name__}: bound to arrays of (shape, strides, itemsize) {self.array_types}, got {types}"
+            )
         for i in range(len(arrays)):
             at[i] = <char *>PyArray_DATA(<ndarray>arrays[i])
         scratch = _pool.lend(self.workspace + 64)

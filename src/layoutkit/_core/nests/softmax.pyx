@@ -8,15 +8,16 @@ from ..kernels.normalise cimport lk_softmax, lk_softmax_fn
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, share
-from .normalise cimport SEGMENT, Loops, dims_of, loops_of, merged, place
+from .normalise cimport SEGMENT, Loops, dims_of, iteration_at, loops_of
 from .operation cimport Operation
 
+from .axes import merged
 from .normalise import WIDTHS
 
 import_array()
 
 cdef enum:
-    LEAST_COLUMNS = 64  # of a task
+    MIN_COLUMNS = 64  # of a task
 
 
 cdef struct Run:
@@ -26,7 +27,7 @@ cdef struct Run:
 
 
 cdef void softmax_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Softmax>(<const Run *>argument).nest).some(<const Run *>argument, part, parts, portions)
+    (<Softmax>(<const Run *>argument).nest).run_share(<const Run *>argument, part, parts, portions)
 
 
 cdef class Softmax(Operation):
@@ -45,9 +46,10 @@ cdef class Softmax(Operation):
     """
 
     cdef lk_softmax_fn fn
-    cdef lk_softmax part    # a task, but for its place
+    cdef lk_softmax task_template         # without addresses and extent
     cdef Loops loops
-    cdef int64_t step, steps, count, x_step, y_step  # rows or columns of a task, tasks of an iteration, of them all
+    cdef int64_t count, x_step, y_step    # rows or columns in an iteration of the loops, and their strides
+    cdef int64_t step, steps              # rows or columns of a task; tasks of an iteration
     cdef int threads
 
     def __init__(self, str types, ndarray x not None, ndarray y not None, int axis, bint logarithm, int threads):
@@ -59,19 +61,19 @@ cdef class Softmax(Operation):
         dims, contiguous = dims_of(x, y), (x.itemsize, y.itemsize)
         length, *along = dims[axis]
         outer, inner = merged(dims[:axis]), merged(dims[axis + 1:])
-        self.part.logarithm, self.part.down = logarithm, True
+        self.task_template.logarithm, self.task_template.down = logarithm, True
         if not inner and (tuple(along) == contiguous or length == 1):
             last = outer.pop() if outer else (1, 0, 0)
-            self.part.down, self.part.count = False, length
+            self.task_template.down, self.task_template.count = False, length
             self.count, self.x_step, self.y_step = last
-            self.part.x_row, self.part.y_row = last[1:]
+            self.task_template.x_row, self.task_template.y_row = last[1:]
             self.step = max(1, SEGMENT // max(1, length))
         else:
             last = inner.pop() if inner and inner[-1][1:] == contiguous else (1, *contiguous)
             outer += inner
-            self.part.rows, (self.part.x_row, self.part.y_row) = length, along
+            self.task_template.rows, (self.task_template.x_row, self.task_template.y_row) = length, along
             self.count, self.x_step, self.y_step = last
-            self.step = max(LEAST_COLUMNS, SEGMENT // max(1, length) // LEAST_COLUMNS * LEAST_COLUMNS)
+            self.step = max(MIN_COLUMNS, SEGMENT // max(1, length) // MIN_COLUMNS * MIN_COLUMNS)
         self.loops = loops_of(outer)
         self.steps = ceil_div(self.count, self.step) if x.size else 0
         self.threads = threads_for(threads, 4.0 * x.size * x.itemsize)
@@ -83,13 +85,13 @@ cdef class Softmax(Operation):
         if tasks:
             share_out(<int>min(self.threads, tasks), softmax_share, &r)
 
-    cdef void some(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef void run_share(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
         """A share of the tasks: for each iteration of the loops, some rows or columns."""
-        cdef lk_softmax g = self.part
+        cdef lk_softmax g = self.task_template
         cdef int64_t tasks = self.loops.total * self.steps, task, last, x_at, y_at, first, count
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):
             while task < last:
-                place(&self.loops, task // self.steps, &x_at, &y_at)
+                iteration_at(&self.loops, task // self.steps, &x_at, &y_at)
                 first = task % self.steps * self.step
                 count = min(self.step, self.count - first)
                 if g.down:

@@ -6,11 +6,11 @@ cdef struct Step:
     void *operation     # NULL: there is nothing to do, or Python does it
     bint of_python
     int count           # of its arrays
-    const int *places   # of these in the table of addresses
+    const int *places   # of their addresses in the table
 
 
 cdef class Context:
-    cdef char **at      # by place
+    cdef char **addresses  # the table, by place
     cdef readonly int places
     cdef readonly ndarray scratch
     cdef char *workspace
@@ -21,6 +21,6 @@ cdef class StepList:
     cdef int *places
     cdef list operations  # which the steps point to
     cdef readonly int count
-    cdef int most         # the highest place
+    cdef int max_place
     cdef readonly int64_t workspace
-    cdef int walk(self, char **at, char *workspace, int i, int64_t *times) noexcept nogil
+    cdef int run_until_python(self, char **addresses, char *workspace, int i, int64_t *times) noexcept nogil

@@ -1,8 +1,12 @@
-"""Slices, pads, repetitions and other selections of indices along every axis, as an operation."""
+"""Slices, pads, repetitions and other selections of elements by indices along every axis.
+
+A *unit* is a run of bytes that is copied as a whole; rows are made of units. A row is described by few *segments*, each of
+units at one distance, so that most rows need no table of offsets.
+"""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport import_array, ndarray
 
 import numpy as np
 
@@ -16,46 +20,48 @@ from .operation cimport Operation
 import_array()
 
 cdef enum:
-    MAX_SEGMENTS = 8         # of a row, each with one step; a row of more has a table
-    WHOLE_UNIT = 16 << 10    # bytes: units that are not joined with others, so that threads can share them
-    SMALL_BYTES = 64         # in an array for what is filled
+    MAX_SEGMENTS = 8           # of a row without a table of offsets
+    LARGE_UNIT_BYTES = 16 << 10  # units of at least so many are not joined, so that threads can share them
+    FILL_BYTES = 64            # of the array of copies of the fill value
 
 
-cdef struct Segment:  # of a row: which units of y, and how they are taken
-    int64_t first     # bytes from the beginning of the row of y
-    int64_t start     # bytes from the beginning of the row of x to the first unit; LK_NOWHERE: it is filled
-    int64_t count, step, repeat
-    const int64_t *at
+cdef struct Segment:  # units of a row that follow one another in y
+    int64_t first         # bytes from the beginning of the row of y
+    int64_t start         # bytes from the beginning of the row of x to the first unit; LK_NOWHERE: filled
+    int64_t count         # of units
+    int64_t step, repeat  # bytes from a unit of x to the next one, each of which is copied `repeat` times
+    const int64_t *at     # offsets of all units instead; NULL: there is no table
 
 
-def segments_of(at, unit):
-    """A row's units, which begin at these offsets (LK_NOWHERE: filled), as (first, count, start, step, repeat, table)."""
-    found, n = [], len(at)
-    filled = at == LK_NOWHERE
-    ends = [0, *(np.flatnonzero(np.diff(filled)) + 1).tolist(), n]
-    for first, end in zip(ends, ends[1:]):
-        part = at[first:end]
+def segments_of(offsets, unit):
+    """The segments of a row whose units begin at these offsets (LK_NOWHERE: filled): (first, count, start, step, repeat,
+    table)."""
+    segments = []
+    filled = offsets == LK_NOWHERE
+    bounds = [0, *(np.flatnonzero(np.diff(filled)) + 1).tolist(), len(offsets)]
+    for first, end in zip(bounds, bounds[1:]):
+        part = offsets[first:end]
         if filled[first]:
-            found.append((first, end - first, LK_NOWHERE, 0, 1, None))
+            segments.append((first, end - first, LK_NOWHERE, 0, 1, None))
             continue
         steps = np.diff(part)
         changes = np.flatnonzero(np.diff(steps)) + 1
         repeat = int(np.argmax(steps != 0)) + 1 if steps.any() else 1
-        once = part[::repeat]
-        if repeat > 1 and (np.repeat(once, repeat)[: len(part)] == part).all() and len(set(np.diff(once).tolist())) <= 1:
-            step = int(once[1] - once[0])
-            found.append((first, len(part), int(part[0]), step, repeat, None))
+        distinct = part[::repeat]
+        repeats = repeat > 1 and (np.repeat(distinct, repeat)[: len(part)] == part).all()
+        if repeats and len(set(np.diff(distinct).tolist())) <= 1:
+            segments.append((first, len(part), int(part[0]), int(distinct[1] - distinct[0]), repeat, None))
         elif len(changes) < MAX_SEGMENTS:
             begin = 0
-            while begin < len(part):  # as far as the step goes
+            while begin < len(part):  # up to where the step changes
                 step = int(part[begin + 1] - part[begin]) if begin + 1 < len(part) else unit
                 others = np.flatnonzero(np.diff(part[begin:]) != step)
                 stop = begin + int(others[0]) + 1 if len(others) else len(part)
-                found.append((first + begin, stop - begin, int(part[begin]), step, 1, None))
+                segments.append((first + begin, stop - begin, int(part[begin]), step, 1, None))
                 begin = stop
         else:
-            found.append((first, len(part), 0, 0, 1, np.ascontiguousarray(part)))
-    return found
+            segments.append((first, len(part), 0, 0, 1, np.ascontiguousarray(part)))
+    return segments
 
 
 cdef class Take(Operation):
@@ -71,21 +77,20 @@ cdef class Take(Operation):
         One element.
     threads : int
     views : (ndarray, ndarray), optional
-        `x` and `y` with the axes that are meant, where they have others.
+        Views of `x` and `y` that have these axes, if they themselves have others.
     """
 
     cdef lk_take_fn units, elements
     cdef Segment segment[2 * MAX_SEGMENTS]
     cdef int segments, threads
-    cdef bint together           # the units of a row of y lie together
-    cdef int64_t unit, y_step, row_bytes, rows, item
-    cdef const int64_t *x_row    # where each begins, in bytes; LK_NOWHERE: it is filled
+    cdef bint contiguous         # the units of a row of y
+    cdef int64_t unit, y_step    # bytes of a unit; from a unit of y to the next
+    cdef int64_t row_bytes, rows, item
+    cdef const int64_t *x_row    # offsets of rows in bytes; LK_NOWHERE: filled
     cdef const int64_t *y_row
-    cdef list kept
-    cdef ndarray fill
+    cdef const char *fill
 
     def __init__(self, ndarray x not None, ndarray y not None, indices, ndarray fill not None, int threads, views=None):
-        cdef ndarray table
         cdef const lk_kernel *row
         cdef int i
         self.bind((x, y))
@@ -99,27 +104,26 @@ cdef class Take(Operation):
         for n, at in zip((<object>x).shape, indices):
             if at.size and int(at.max()) >= n:
                 raise IndexError(f"take: index {at.max()} of an axis of {n}")
-        self.kept, self.rows, self.fill = [], 0, np.repeat(fill.reshape(1), SMALL_BYTES // self.item)
+        self.rows, self.fill = 0, self.keep(np.repeat(fill.reshape(1), FILL_BYTES // self.item))
         if not y.size:
             return
-        at, steps = self.axes_of(x, y, indices)
-        inner = at.pop() if at else np.zeros(1, np.int64)
+        offsets, steps = self.axes_of(x, y, indices)
+        inner = offsets.pop() if offsets else np.zeros(1, np.int64)
         self.y_step = steps.pop() if steps else self.unit
-        self.together = self.y_step == self.unit
+        self.contiguous = self.y_step == self.unit
         self.row_bytes = len(inner) * self.unit
-        found = segments_of(inner, self.unit)
-        if len(found) > 2 * MAX_SEGMENTS:
-            raise ValueError(f"take: {len(found)} segments of a row")
-        for i, (first, count, start, step, repeat, offsets) in enumerate(found):
+        segments = segments_of(inner, self.unit)
+        if len(segments) > 2 * MAX_SEGMENTS:
+            raise ValueError(f"take: {len(segments)} segments of a row")
+        for i, (first, count, start, step, repeat, table) in enumerate(segments):
             self.segment[i] = Segment(first * self.y_step, start, count, step, repeat, NULL)
-            if offsets is not None:
-                table = self.keep(offsets)
-                self.segment[i].at = <const int64_t *>PyArray_DATA(table)
-        self.segments = <int>len(found)
-        table = self.keep(rows_of(at))
-        self.x_row, self.rows = <const int64_t *>PyArray_DATA(table), table.size
-        table = self.keep(rows_of([step * np.arange(len(a), dtype=np.int64) for a, step in zip(at, steps)]))
-        self.y_row = <const int64_t *>PyArray_DATA(table)
+            if table is not None:
+                self.segment[i].at = <const int64_t *>self.keep(table, np.int64)
+        self.segments = <int>len(segments)
+        rows = row_offsets(offsets)
+        self.x_row, self.rows = <const int64_t *>self.keep(rows, np.int64), rows.size
+        rows = row_offsets([step * np.arange(len(a), dtype=np.int64) for a, step in zip(offsets, steps)])
+        self.y_row = <const int64_t *>self.keep(rows, np.int64)
         row = best_row(LK_TAKE, "x8")
         self.units = <lk_take_fn>row.fn
         self.elements = self.units
@@ -128,33 +132,29 @@ cdef class Take(Operation):
             self.elements = <lk_take_fn>row.fn
         self.threads = <int>min(threads_for(threads, 2.0 * self.rows * self.row_bytes), self.rows)
 
-    cdef ndarray keep(self, numbers):
-        self.kept.append(np.ascontiguousarray(numbers, np.int64))
-        return self.kept[len(self.kept) - 1]
-
     cdef axes_of(self, ndarray x, ndarray y, indices):
-        """By axis that is left, the offsets in x and the step in y: the inner ones that lie together in both are a unit."""
-        at = [np.where(a < 0, LK_NOWHERE, a * s) for a, s in zip(indices, (<object>x).strides)]
-        steps = list((<object>y).strides)
-        base, joined = 0, True
+        """By axis, the offsets in x and the step in y, without the inner axes that are contiguous in both: these are joined
+        into a unit."""
+        by_axis = [np.where(a < 0, LK_NOWHERE, a * s) for a, s in zip(indices, (<object>x).strides)]
+        base, joins = 0, True
         self.unit = self.item
-        left, left_steps = [], []
-        for offsets, step in zip(at[::-1], steps[::-1]):
-            whole = offsets[0] != LK_NOWHERE and (offsets == offsets[0] + self.unit * np.arange(len(offsets))).all()
-            joined = joined and whole and (step == self.unit or len(offsets) == 1) and self.unit < WHOLE_UNIT
+        outer, outer_steps = [], []
+        for offsets, step in zip(by_axis[::-1], (<object>y).strides[::-1]):
+            is_run = offsets[0] != LK_NOWHERE and (offsets == offsets[0] + self.unit * np.arange(len(offsets))).all()
+            joins = joins and is_run and (step == self.unit or len(offsets) == 1) and self.unit < LARGE_UNIT_BYTES
             if len(offsets) == 1 and offsets[0] != LK_NOWHERE:
                 base += int(offsets[0])
-            elif joined:
+            elif joins:
                 base += int(offsets[0])
                 self.unit *= len(offsets)
             else:
-                left.append(offsets)
-                left_steps.append(step)
-        if base and left:
-            left[0] = np.where(left[0] == LK_NOWHERE, LK_NOWHERE, left[0] + base)
+                outer.append(offsets)
+                outer_steps.append(step)
+        if base and outer:
+            outer[0] = np.where(outer[0] == LK_NOWHERE, LK_NOWHERE, outer[0] + base)
         elif base:
-            left, left_steps = [np.array([base], np.int64)], [self.unit]
-        return left[::-1], left_steps[::-1]
+            outer, outer_steps = [np.array([base], np.int64)], [self.unit]
+        return outer[::-1], outer_steps[::-1]
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef Run r
@@ -163,15 +163,15 @@ cdef class Take(Operation):
         r.take, r.x, r.y, r.rows = <void *>self, at[0], at[1], self.rows
         share_out(self.threads, take_share, &r)
 
-    cdef void some_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
+    cdef void run_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
         cdef int64_t i
         for i in range(first, end):
-            if self.together and i > first and self.x_row[i] == self.x_row[i - 1]:
+            if self.contiguous and i > first and self.x_row[i] == self.x_row[i - 1]:
                 memcpy(y + self.y_row[i], y + self.y_row[i - 1], self.row_bytes)
             else:
-                self.one_row(x, y + self.y_row[i], self.x_row[i])
+                self.run_row(x, y + self.y_row[i], self.x_row[i])
 
-    cdef void one_row(self, const char *x, char *y, int64_t start) noexcept nogil:
+    cdef void run_row(self, const char *x, char *y, int64_t start) noexcept nogil:
         cdef const Segment *s
         cdef lk_take p
         cdef int i
@@ -181,34 +181,34 @@ cdef class Take(Operation):
                 y + s.first, s.at, s.count, self.unit, self.y_step, s.step, s.repeat
             )
             if start == LK_NOWHERE or s.start == LK_NOWHERE:
-                self.filled(&p)
+                self.write_fill(&p)
                 continue
             p.x = x + start + s.start
-            if self.together and self.unit == self.item:
+            if self.contiguous and self.unit == self.item:
                 self.elements(&p)
             else:
                 self.units(&p)
 
-    cdef void filled(self, lk_take *p) noexcept nogil:
+    cdef void write_fill(self, lk_take *p) noexcept nogil:
         """Write `fill` to all elements of these units."""
-        cdef int64_t count = p.count, each = self.unit // self.item, j
+        cdef int64_t count = p.count, elements = self.unit // self.item, j
         cdef char *y = p.y
-        p.x, p.at, p.step, p.repeat = <const char *>PyArray_DATA(self.fill), NULL, 0, 1
+        p.x, p.at, p.step, p.repeat = self.fill, NULL, 0, 1
         p.unit = p.y_step = self.item
-        p.count = count * each if self.together else each
-        for j in range(1 if self.together else count):
+        p.count = count * elements if self.contiguous else elements
+        for j in range(1 if self.contiguous else count):
             p.y = y + j * self.y_step
             self.elements(p)
 
 
-def rows_of(axes):
-    """The sums of an offset of each axis, in order; LK_NOWHERE where there is one among them."""
-    found = np.zeros(1, np.int64)
-    for at in axes:
-        nowhere = (found == LK_NOWHERE)[:, None] | (at == LK_NOWHERE)
+def row_offsets(axes):
+    """The sums of an offset of each axis, for all indices in order; LK_NOWHERE where one of them is that."""
+    sums = np.zeros(1, np.int64)
+    for offsets in axes:
+        nowhere = (sums == LK_NOWHERE)[:, None] | (offsets == LK_NOWHERE)
         with np.errstate(over="ignore"):
-            found = np.where(nowhere, LK_NOWHERE, found[:, None] + at).reshape(-1)
-    return found
+            sums = np.where(nowhere, LK_NOWHERE, sums[:, None] + offsets).reshape(-1)
+    return sums
 
 
 cdef struct Run:
@@ -222,4 +222,4 @@ cdef void take_share(void *argument, int slot, int part, int parts, lk_portions 
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
     while lk_claim(portions, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
-        (<Take>r.take).some_rows(r.x, r.y, first, last)
+        (<Take>r.take).run_rows(r.x, r.y, first, last)

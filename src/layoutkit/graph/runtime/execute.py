@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.nests.operation import MOST_ARRAYS
+from ..._core.nests.operation import MAX_ARRAYS
 from ..._core.nests.reorders import Reorders
 from ..._core.runtime.arrays import address
 from ...choosing.threads import check_threads
@@ -208,8 +208,8 @@ class Program:
                 copied.append((place, part))
         if not copied:
             self._nothing(node, tuple(operands), (whole,))
-        for i in range(0, len(copied), MOST_ARRAYS - 1):
-            self._copy(node, copied[i : i + MOST_ARRAYS - 1], whole)
+        for i in range(0, len(copied), MAX_ARRAYS - 1):
+            self._copy(node, copied[i : i + MAX_ARRAYS - 1], whole)
 
     def _copy(self, node: Node, copied: list[tuple[Place, Part]], whole: Place) -> None:
         """Append a step that copies tensors to parts of another one."""
