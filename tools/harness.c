@@ -577,8 +577,8 @@ static int weights(const lk_kernel *k, int count, int how)
     static double s[ROWS * MOST], mask[MOST], before[ROWS * MOST], most[ROWS], sum[ROWS], factor[ROWS];
     int item = item_of(k), bad = 0;
     lk_weights g = {.s = (char *)s, .s_row = MOST * item, .mask = how ? (char *)mask : 0, .mask_col = how == 2 ? item : 0,
-                    .rows = ROWS, .count = count, .scale = 0.5, .most = (char *)most, .sum = (char *)sum,
-                    .factor = (char *)factor};
+                    .rows = ROWS, .count = count, .scale = 0.5, .maxima = (char *)most, .sums = (char *)sum,
+                    .factors = (char *)factor};
     fill_numbers(k, s, ROWS * MOST), fill_numbers(k, mask, MOST), memcpy(before, s, sizeof s);
     for (int i = 0; i < ROWS; i++) set_number(k, most, i, -INFINITY), set_number(k, sum, i, 0);
     ((lk_weights_fn)k->fn)(&g);
@@ -625,7 +625,7 @@ static int moments(const lk_kernel *k, int count, int down)
 {
     static double x[LINE * LINE], mean[LINE], squares[LINE];
     int lines = down ? count : LINES, length = down ? LINES : count;
-    lk_moments g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .down = down, .mean = mean,
+    lk_moments g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .by_column = down, .mean = mean,
                     .squares = squares};
     fill_numbers(k, x, LINE * LINE);
     ((lk_moments_fn)k->fn)(&g);
@@ -665,7 +665,7 @@ static int softmax(const lk_kernel *k, int count, int down, int logarithm)
     static double x[LINE * LINE], y[LINE * LINE];
     int lines = down ? count : LINES, length = down ? LINES : count, item = item_of(k);
     lk_softmax g = {.x = (char *)x, .y = (char *)y, .x_row = LINE * item, .y_row = LINE * item, .rows = LINES,
-                    .count = count, .down = down, .logarithm = logarithm};
+                    .count = count, .by_column = down, .logarithm = logarithm};
     fill_numbers(k, x, LINE * LINE);
     ((lk_softmax_fn)k->fn)(&g);
     for (int i = 0; i < lines; i++) {
@@ -684,8 +684,8 @@ static int reduce(const lk_kernel *k, int count, int down, int fold)
 {
     static double x[LINE * LINE], into[LINE], most[LINE];
     int lines = down ? count : LINES, length = down ? LINES : count;
-    lk_reduce g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .down = down, .fold = fold,
-                   .into = into, .most = most};
+    lk_reduce g = {.x = (char *)x, .x_row = LINE * item_of(k), .rows = LINES, .count = count, .by_column = down, .fold = fold,
+                   .into = into, .maxima = most};
     fill_numbers(k, x, LINE * LINE);
     for (int i = 0; i < LINE; i++) into[i] = 1, most[i] = i % 3;
     ((lk_reduce_fn)k->fn)(&g);
@@ -694,7 +694,7 @@ static int reduce(const lk_kernel *k, int count, int down, int fold)
         for (int j = 0; j < length; j++) {
             double v = number(k, x, at_line(down, i, j));
             v = fold == LK_FOLD_ABSOLUTE ? fabs(v) : fold == LK_FOLD_SQUARES ? v * v : fold == LK_FOLD_POWERS ? exp(v - i % 3) : v;
-            want = fold == LK_FOLD_PRODUCT ? want * v : fold == LK_FOLD_MOST ? fmax(want, v) : fold == LK_FOLD_LEAST ? fmin(want, v) : want + v;
+            want = fold == LK_FOLD_PRODUCT ? want * v : fold == LK_FOLD_MAX ? fmax(want, v) : fold == LK_FOLD_MIN ? fmin(want, v) : want + v;
             size += fabs(v);
         }
         if (fabs(into[i] - want) > (fold == LK_FOLD_POWERS ? 1e-6 : 1e-12) * fmax(size, fabs(want))) return wrong(k, "wrong fold");

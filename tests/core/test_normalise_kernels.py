@@ -14,7 +14,7 @@ ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 FAMILIES = ("moments", "scale", "softmax", "reduce")
 NAMES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-FOLDS = ["sum", "absolute", "squares", "product", "most", "least", "powers"]
+FOLDS = ["sum", "absolute", "squares", "product", "max", "min", "powers"]
 SPECIAL = [np.nan, np.inf, -np.inf, 1e-40, 0.0, -0.0, 3e38]
 
 
@@ -73,8 +73,8 @@ def test_moments(kernel, matrix, down, about_zero, end):
     axis, n = (0, x.shape[1]) if down else (1, x.shape[0])
     mean, squares = (guarded(np.full(n, 5.0).view(np.uint8), end) for _ in range(2))
     harness.run(
-        kernel.name, "lk_moments", x=memory.address, x_row=memory.pitch, rows=x.shape[0], count=x.shape[1], down=down,
-        about_zero=about_zero, mean=mean.address, squares=squares.address,
+        kernel.name, "lk_moments", x=memory.address, x_row=memory.pitch, rows=x.shape[0], count=x.shape[1],
+        by_column=down, about_zero=about_zero, mean=mean.address, squares=squares.address,
     )  # fmt: skip
     middle = np.zeros(n) if about_zero else wide.mean(axis)
     finite = np.isfinite(middle)  # else it is Inf or NaN, by where the first such element is
@@ -129,7 +129,7 @@ def test_softmax(kernel, matrix, down, logarithm, in_place, end):
     y = memory if in_place else Memory(np.zeros_like(x), gap, dtype, end)
     harness.run(
         kernel.name, "lk_softmax", x=memory.address, x_row=memory.pitch, y=y.address, y_row=y.pitch, rows=x.shape[0],
-        count=x.shape[1], down=down, logarithm=logarithm,
+        count=x.shape[1], by_column=down, logarithm=logarithm,
     )  # fmt: skip
     axis = 0 if down else 1
     apart = wide - np.fmax.reduce(wide, axis, keepdims=True)
@@ -151,16 +151,16 @@ def test_reduce(kernel, matrix, down, fold, end):
     memory = Memory(x, gap, NAMES[kernel.types], end)
     wide = memory.read().astype(np.float64)
     axis, n = (0, x.shape[1]) if down else (1, x.shape[0])
-    begin = {"product": 1.5, "most": -0.5, "least": 0.5}.get(fold, 2.0)
+    begin = {"product": 1.5, "max": -0.5, "min": 0.5}.get(fold, 2.0)
     into = guarded(np.full(n, begin).view(np.uint8), end)
     top = wide.max(axis)
     top = np.where(np.isfinite(top), top, 0)
     harness.run(
-        kernel.name, "lk_reduce", x=memory.address, x_row=memory.pitch, rows=x.shape[0], count=x.shape[1], down=down,
-        fold=FOLDS.index(fold), into=into.address, most=top if fold == "powers" else None,
+        kernel.name, "lk_reduce", x=memory.address, x_row=memory.pitch, rows=x.shape[0], count=x.shape[1],
+        by_column=down, fold=FOLDS.index(fold), into=into.address, maxima=top if fold == "powers" else None,
     )  # fmt: skip
-    if fold in ("most", "least"):
-        extreme = np.maximum if fold == "most" else np.minimum
+    if fold in ("max", "min"):
+        extreme = np.maximum if fold == "max" else np.minimum
         want, size = extreme(extreme.reduce(wide, axis), begin), 0
     elif fold == "product":
         want = wide.prod(axis) * begin
@@ -189,6 +189,6 @@ def test_a_large_mean_leaves_the_variance_right(kernel, about):
     for rows, count in ((1, 3000), (3000, 1)):
         mean, squares = np.zeros(1), np.zeros(1)
         row = 4 * count
-        harness.run(kernel.name, "lk_moments", x=x.ctypes.data, x_row=row, rows=rows, count=count, down=rows > 1,
+        harness.run(kernel.name, "lk_moments", x=x.ctypes.data, x_row=row, rows=rows, count=count, by_column=rows > 1,
                     mean=mean, squares=squares)  # fmt: skip
         np.testing.assert_allclose(squares / 3000, x.astype(np.float64).var(), rtol=1e-12)

@@ -329,7 +329,7 @@ cdef class Attention(Operation):
             self.micro_kernel(tile)
             j += self.nr
         weights.rows, weights.count = tile.rows, max(0, count)
-        weights.most, weights.sum, weights.factor = maxima, maxima + self.maxima_bytes, maxima + 2 * self.maxima_bytes
+        weights.maxima, weights.sums, weights.factors = maxima, maxima + self.maxima_bytes, maxima + 2 * self.maxima_bytes
         if self.has_mask:
             weights.mask = r.at[MASK] + self.matrix[MASK][batch] + row * self.row[MASK] + key * self.col[MASK]
             weights.mask_row, weights.mask_col = self.row[MASK], self.col[MASK]

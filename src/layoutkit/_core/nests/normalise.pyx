@@ -234,7 +234,7 @@ cdef class ShortRows(Normalisation):
         iteration_at(&self.loops, slab // self.blocks, &x_at, &y_at)
         m.x, m.x_row, m.count = x + x_at + row * self.x_row, self.x_row, self.count
         m.rows = min(self.block, self.rows - row)
-        m.down, m.about_zero = 0, self.about_zero
+        m.by_column, m.about_zero = 0, self.about_zero
         m.mean = <double *>statistics
         m.squares = m.mean + ROWS
         self.moments_kernel(&m)

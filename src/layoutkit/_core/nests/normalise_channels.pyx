@@ -67,7 +67,7 @@ cdef class Planes(Normalisation):
         cdef lk_moments m
         cdef int64_t i, at, rest, x_at, y_at
         iteration_at(&self.loops, slab, &at, &y_at)
-        m.x_row, m.rows, m.down, m.about_zero = 0, 1, 0, self.about_zero
+        m.x_row, m.rows, m.by_column, m.about_zero = 0, 1, 0, self.about_zero
         for i in range(first, end):
             m.x = x + at
             if self.flat:
@@ -193,7 +193,7 @@ cdef class Pixels(Normalisation):
     cdef void measure(self, const char *x, int64_t slab, int64_t first, int64_t end, char *statistics) noexcept nogil:
         cdef lk_moments m
         cdef int64_t i, x_at, y_at, unit
-        m.x_row, m.count, m.down, m.about_zero = self.pixel_x, self.width, 1, self.about_zero
+        m.x_row, m.count, m.by_column, m.about_zero = self.pixel_x, self.width, 1, self.about_zero
         for i in range(first, end):
             unit = i % self.units
             self.unit_at(slab, i, &x_at, &y_at)
@@ -299,7 +299,7 @@ cdef class Columns(Normalisation):
         cdef lk_moments m
         cdef int64_t x_at, y_at
         m.count = self.columns_at(slab, &x_at, &y_at)
-        m.x, m.x_row, m.rows, m.down, m.about_zero = x + x_at, self.x_channel, self.channels, 1, self.about_zero
+        m.x, m.x_row, m.rows, m.by_column, m.about_zero = x + x_at, self.x_channel, self.channels, 1, self.about_zero
         m.mean = <double *>statistics
         m.squares = m.mean + self.step
         self.moments_kernel(&m)

@@ -18,7 +18,7 @@ from .axes import merged
 
 from ..kernels cimport LK_REDUCE
 from ..kernels.normalise cimport (
-    LK_FOLD_ABSOLUTE, LK_FOLD_LEAST, LK_FOLD_MOST, LK_FOLD_POWERS, LK_FOLD_PRODUCT, LK_FOLD_SQUARES, LK_FOLD_SUM,
+    LK_FOLD_ABSOLUTE, LK_FOLD_MIN, LK_FOLD_MAX, LK_FOLD_POWERS, LK_FOLD_PRODUCT, LK_FOLD_SQUARES, LK_FOLD_SUM,
     lk_reduce, lk_reduce_fn,
 )
 from ..runtime.registry cimport best_row
@@ -37,8 +37,8 @@ cdef enum Finish:  # what is computed of a fold
     IDENTITY, MEAN, ROOT, LOGARITHM, LOGARITHM_OF_POWERS
 
 FOLDS = {
-    "ReduceSum": (LK_FOLD_SUM, IDENTITY), "ReduceMean": (LK_FOLD_SUM, MEAN), "ReduceMax": (LK_FOLD_MOST, IDENTITY),
-    "ReduceMin": (LK_FOLD_LEAST, IDENTITY), "ReduceProd": (LK_FOLD_PRODUCT, IDENTITY),
+    "ReduceSum": (LK_FOLD_SUM, IDENTITY), "ReduceMean": (LK_FOLD_SUM, MEAN), "ReduceMax": (LK_FOLD_MAX, IDENTITY),
+    "ReduceMin": (LK_FOLD_MIN, IDENTITY), "ReduceProd": (LK_FOLD_PRODUCT, IDENTITY),
     "ReduceL1": (LK_FOLD_ABSOLUTE, IDENTITY), "ReduceL2": (LK_FOLD_SQUARES, ROOT),
     "ReduceSumSquare": (LK_FOLD_SQUARES, IDENTITY), "ReduceLogSum": (LK_FOLD_SUM, LOGARITHM),
     "ReduceLogSumExp": (LK_FOLD_POWERS, LOGARITHM_OF_POWERS),
@@ -84,7 +84,7 @@ cdef class Reduction(Operation):
     cdef int64_t unit, units           # elements of a unit along `length`; how many there are in all
     cdef int64_t block, blocks         # results of a task; tasks of an iteration over `kept`
     cdef int64_t results, elements
-    cdef bint down                     # rows are reduced element by element
+    cdef bint by_column                     # rows are reduced element by element
 
     def __init__(self, str op, ndarray x not None, ndarray y not None, axes, int threads):
         if x.dtype != np.float32 or y.dtype != np.float32 or not y.flags.c_contiguous or not x.size:
@@ -95,8 +95,8 @@ cdef class Reduction(Operation):
         dims = merged_by_kind([(x.shape[i], x.strides[i], i in set(axes)) for i in range(x.ndim)])
         kept = [(n, stride, 0) for n, stride, is_reduced in dims if not is_reduced]
         reduced = [(n, stride, 0) for n, stride, is_reduced in dims if is_reduced]
-        self.down = not (dims and dims[-1][2] and dims[-1][1] == x.itemsize)
-        if self.down:
+        self.by_column = not (dims and dims[-1][2] and dims[-1][1] == x.itemsize)
+        if self.by_column:
             last = kept.pop() if kept and not dims[-1][2] and kept[-1][1] == x.itemsize else (1, x.itemsize, 0)
             self.unit = UNIT_ROWS
         else:
@@ -106,7 +106,7 @@ cdef class Reduction(Operation):
         self.length, self.length_step, _ = reduced.pop() if reduced else (1, 0, 0)
         self.kept, self.reduced = loops_of(kept), loops_of(reduced)
         self.units = self.reduced.total * ceil_div(self.length, self.unit)
-        contiguous = 1 if self.down else self.length * self.reduced.total  # elements of a result
+        contiguous = 1 if self.by_column else self.length * self.reduced.total  # elements of a result
         self.block = min(self.inner, max(1, MAX_RESULTS // max(1, contiguous * MAX_RESULTS // SEGMENT)))
         self.blocks = ceil_div(self.inner, self.block)
         self.results, self.elements = self.kept.total * self.inner, x.size
@@ -121,9 +121,9 @@ cdef class Reduction(Operation):
         cdef double *results = <double *>workspace
         r.nest, r.x, r.results, r.fold, r.maxima = <void *>self, at[0], results, self.fold, NULL
         if self.fold == LK_FOLD_POWERS:
-            r.fold = LK_FOLD_MOST
+            r.fold = LK_FOLD_MAX
             share_out(<int>min(self.threads, tasks), reduce_share, &r)
-            self.combine_units(results, LK_FOLD_MOST)
+            self.combine_units(results, LK_FOLD_MAX)
             r.maxima, r.results, r.fold = results, results + self.results, self.fold
             self.replace_infinite(results)
         share_out(<int>min(self.threads, tasks), reduce_share, &r)
@@ -146,9 +146,9 @@ cdef class Reduction(Operation):
             for i in range(self.results):
                 if fold == LK_FOLD_PRODUCT:
                     results[i] *= more[i]
-                elif fold == LK_FOLD_MOST:
+                elif fold == LK_FOLD_MAX:
                     results[i] = results[i] if results[i] != results[i] or results[i] > more[i] else more[i]
-                elif fold == LK_FOLD_LEAST:
+                elif fold == LK_FOLD_MIN:
                     results[i] = results[i] if results[i] != results[i] or results[i] < more[i] else more[i]
                 else:
                     results[i] += more[i]
@@ -189,17 +189,17 @@ cdef class Reduction(Operation):
         result = block // self.blocks * self.inner + column
         g.x = r.x + kept_at + reduced_at + column * self.inner_step + first * self.length_step
         g.into = r.results + unit * self.results + result
-        g.most = NULL if r.maxima == NULL else r.maxima + result
-        g.down, g.fold = self.down, r.fold
-        g.x_row = self.length_step if self.down else self.inner_step
-        g.rows, g.count = (length, results) if self.down else (results, length)
+        g.maxima = NULL if r.maxima == NULL else r.maxima + result
+        g.by_column, g.fold = self.by_column, r.fold
+        g.x_row = self.length_step if self.by_column else self.inner_step
+        g.rows, g.count = (length, results) if self.by_column else (results, length)
         for i in range(results):
             g.into[i] = self.neutral(r.fold)
         self.fn(&g)
 
     cdef inline double neutral(self, int fold) noexcept nogil:
         """The result of no elements."""
-        return 1 if fold == LK_FOLD_PRODUCT else -INFINITE if fold == LK_FOLD_MOST else INFINITE if fold == LK_FOLD_LEAST else 0
+        return 1 if fold == LK_FOLD_PRODUCT else -INFINITE if fold == LK_FOLD_MAX else INFINITE if fold == LK_FOLD_MIN else 0
 
 
 cdef list merged_by_kind(list dims):

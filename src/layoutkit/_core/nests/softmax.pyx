@@ -61,10 +61,10 @@ cdef class Softmax(Operation):
         dims, contiguous = dims_of(x, y), (x.itemsize, y.itemsize)
         length, *along = dims[axis]
         outer, inner = merged(dims[:axis]), merged(dims[axis + 1:])
-        self.task_template.logarithm, self.task_template.down = logarithm, True
+        self.task_template.logarithm, self.task_template.by_column = logarithm, True
         if not inner and (tuple(along) == contiguous or length == 1):
             last = outer.pop() if outer else (1, 0, 0)
-            self.task_template.down, self.task_template.count = False, length
+            self.task_template.by_column, self.task_template.count = False, length
             self.count, self.x_step, self.y_step = last
             self.task_template.x_row, self.task_template.y_row = last[1:]
             self.step = max(1, SEGMENT // max(1, length))
@@ -94,7 +94,7 @@ cdef class Softmax(Operation):
                 iteration_at(&self.loops, task // self.steps, &x_at, &y_at)
                 first = task % self.steps * self.step
                 count = min(self.step, self.count - first)
-                if g.down:
+                if g.by_column:
                     g.count = count
                 else:
                     g.rows = count

@@ -7,7 +7,7 @@ cdef extern from "attention/weights.h" nogil:
         const char *mask
         int64_t mask_row, mask_col, rows, count
         double scale
-        char *most
-        char *sum
-        char *factor
+        char *maxima
+        char *sums
+        char *factors
     ctypedef void (*lk_weights_fn)(const lk_weights *) noexcept nogil

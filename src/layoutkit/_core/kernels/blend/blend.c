@@ -1,7 +1,8 @@
 /* blend_rows_<type>, blend_pixels_<type>: weighted sums for interpolation; see blend.h.
  *
- * Pixels of one element: a vector of them reads elements that lie close to one another, so each tap is a shuffle of two
- * vectors. Where they lie too far apart (an image becomes smaller), and at the end of a row, one after another.
+ * Pixels of one element: the elements that a vector of results reads are mostly within two vectors, so each tap is a
+ * shuffle of these. Where they are farther apart (an image becomes smaller), and at the end of a row, they are loaded one by
+ * one.
  * Edges: the last vector of a row, or of the elements of a pixel, may be partial.
  */
 #include "blend.h"
@@ -38,14 +39,14 @@ LK_INLINE void blend_units(const lk_blend_pixels *p, const int taps)
         }
 }
 
-/* LK_LANES elements from x on that lie `at` elements from it, all below 2 * LK_LANES. */
+/* The elements of x at these indices, all below 2 * LK_LANES. */
 LK_INLINE vf near_elements(const char *x, vi at)
 {
     const vf low = *(const vf *)x, high = *(const vf *)(x + LK_VB);
     return (vf)__builtin_shuffle(low, high, at);
 }
 
-/* As `fused`, of one element: what is at the end of a row in one image may be within it in another. */
+/* As `fused`, of one element: results do not depend on whether a pixel is at the end of a row. */
 LK_INLINE real fused_one(real a, real b, real c)
 {
 #if defined(__FMA__) || defined(__aarch64__)

@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-/* Weighted sums of elements that lie apart, for interpolation.
+/* Weighted sums of rows, or of pixels at given offsets, for interpolation.
  *
  * blend_rows:    y[i] = sum over t of weight[t] * x[t][i]                       t < taps, i < count
  * blend_pixels:  y[j][c] = sum over t of weight[t*count + j] * x[at[t*count + j] + c]   t < taps, j < count, c < unit

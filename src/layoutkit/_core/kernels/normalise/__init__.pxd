@@ -4,7 +4,7 @@ cdef extern from "normalise/moments.h" nogil:
     ctypedef struct lk_moments:
         const char *x
         int64_t x_row, rows, count
-        int down, about_zero
+        int by_column, about_zero
         double *mean
         double *squares
     ctypedef void (*lk_moments_fn)(const lk_moments *) noexcept nogil
@@ -27,16 +27,16 @@ cdef extern from "normalise/softmax.h" nogil:
         const char *x
         char *y
         int64_t x_row, y_row, rows, count
-        int down, logarithm
+        int by_column, logarithm
     ctypedef void (*lk_softmax_fn)(const lk_softmax *) noexcept nogil
 
 cdef extern from "normalise/reduce.h" nogil:
     enum:
-        LK_FOLD_SUM, LK_FOLD_ABSOLUTE, LK_FOLD_SQUARES, LK_FOLD_PRODUCT, LK_FOLD_MOST, LK_FOLD_LEAST, LK_FOLD_POWERS
+        LK_FOLD_SUM, LK_FOLD_ABSOLUTE, LK_FOLD_SQUARES, LK_FOLD_PRODUCT, LK_FOLD_MAX, LK_FOLD_MIN, LK_FOLD_POWERS
     ctypedef struct lk_reduce:
         const char *x
         int64_t x_row, rows, count
-        int down, fold
+        int by_column, fold
         double *into
-        const double *most
+        const double *maxima
     ctypedef void (*lk_reduce_fn)(const lk_reduce *) noexcept nogil

@@ -8,20 +8,21 @@
 #include "moments.h"
 #include "wide.h"
 
-LK_INLINE void finish(const lk_moments *g, vd first, vd sum, vd squares, double n, vd *mean, vd *rest)
+/* Means and sums of squared deviations from them, from the sums of n distances from `first` and of their squares. */
+LK_INLINE void finish(const lk_moments *g, vd first, vd sum, vd squares, double n, vd *mean, vd *deviations)
 {
-    const vd over = sum / n, less = squares - sum * over;
-    *mean = first + over, *rest = (vd)(~(less < 0) & (wi)less); /* NaN stays */
+    const vd shift = sum / n, difference = squares - sum * shift;
+    *mean = first + shift, *deviations = (vd)(~(difference < 0) & (wi)difference); /* NaN stays */
     if (g->about_zero)
-        *mean = (vd){}, *rest = squares;
+        *mean = (vd){}, *deviations = squares;
 }
 
-LK_INLINE void one_row(const lk_moments *g, int64_t i)
+LK_INLINE void row_moments(const lk_moments *g, int64_t i)
 {
     const char *x = g->x + i * g->x_row;
-    const real begin = g->about_zero ? 0 : load_numbers(x, 1, ELEMENT)[0];
-    const vf rest = begin - (vf){};
-    const vd first = splat_wide(begin);
+    const real origin = g->about_zero ? 0 : load_numbers(x, 1, ELEMENT)[0];
+    const vf rest = origin - (vf){};
+    const vd first = splat_wide(origin);
     vd sum[PER_VECTOR * VECTORS] = {}, squares[PER_VECTOR * VECTORS] = {};
     int64_t j = 0;
 #define ADD(vector) \
@@ -40,13 +41,13 @@ LK_INLINE void one_row(const lk_moments *g, int64_t i)
 #pragma GCC unroll 4
         for (int k = 0; k < VECTORS; k++)
             ADD(load_wide(x, j, g->count, k, rest));
-    vd mean, around;
-    finish(g, first, splat_wide(total(sum)), splat_wide(total(squares)), (double)g->count, &mean, &around);
-    g->mean[i] = mean[0], g->squares[i] = around[0];
+    vd mean, deviations;
+    finish(g, first, splat_wide(total(sum)), splat_wide(total(squares)), (double)g->count, &mean, &deviations);
+    g->mean[i] = mean[0], g->squares[i] = deviations[0];
 }
 
-/* Columns [j, j + n) in so many vectors, the last of which may be partial. */
-LK_INLINE void some_columns(const lk_moments *g, int64_t j, int n, const int vectors)
+/* Columns [j, j + n), in `vectors` of them, the last of which may be partial. */
+LK_INLINE void column_vectors(const lk_moments *g, int64_t j, int n, const int vectors)
 {
     vd first[2 * 4], sum[2 * 4] = {}, squares[2 * 4] = {};
     const char *x = g->x + j * ITEM;
@@ -71,30 +72,30 @@ LK_INLINE void some_columns(const lk_moments *g, int64_t j, int n, const int vec
 #pragma GCC unroll 8
     for (int h = 0; h < 2 * vectors; h++) {
         const int left = n - h * DOUBLES;
-        vd mean, around;
-        finish(g, first[h], sum[h], squares[h], (double)g->rows, &mean, &around);
+        vd mean, deviations;
+        finish(g, first[h], sum[h], squares[h], (double)g->rows, &mean, &deviations);
         if (left >= DOUBLES)
-            *(vd *)(g->mean + j + h * DOUBLES) = mean, *(vd *)(g->squares + j + h * DOUBLES) = around;
+            *(vd *)(g->mean + j + h * DOUBLES) = mean, *(vd *)(g->squares + j + h * DOUBLES) = deviations;
         else
             for (int c = 0; c < left; c++)
-                g->mean[j + h * DOUBLES + c] = mean[c], g->squares[j + h * DOUBLES + c] = around[c];
+                g->mean[j + h * DOUBLES + c] = mean[c], g->squares[j + h * DOUBLES + c] = deviations[c];
     }
 }
 
 void LK_NAME(LK_TYPED(moments))(const lk_moments *g)
 {
     int64_t j = 0;
-    if (!g->down) {
+    if (!g->by_column) {
         for (int64_t i = 0; i < g->rows; i++)
-            one_row(g, i);
+            row_moments(g, i);
         return;
     }
     for (; j <= g->count - 2 * LK_LANES; j += 2 * LK_LANES)
-        some_columns(g, j, 2 * LK_LANES, 2);
+        column_vectors(g, j, 2 * LK_LANES, 2);
     for (; j <= g->count - LK_LANES; j += LK_LANES)
-        some_columns(g, j, LK_LANES, 1);
+        column_vectors(g, j, LK_LANES, 1);
     if (j < g->count)
-        some_columns(g, j, (int)(g->count - j), 1);
+        column_vectors(g, j, (int)(g->count - j), 1);
 }
 
 const lk_kernel LK_ROWS(moments)[] = {

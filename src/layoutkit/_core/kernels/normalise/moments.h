@@ -4,7 +4,7 @@
 #include "kernels.h"
 
 /* The mean and the sum of the squared distances from it, of each of `rows` rows of `count` elements, x_row bytes apart,
- * or (`down`) of each column:
+ * or (`by_column`) of each column:
  *
  *   mean[i] = (1 / count) sum of x[i][j]         squares[i] = sum of (x[i][j] - mean[i])^2
  *
@@ -13,7 +13,7 @@
 typedef struct {
     const char *x;
     int64_t x_row, rows, count;
-    int down, about_zero;
+    int by_column, about_zero;
     double *mean, *squares;
 } lk_moments;
 typedef void (*lk_moments_fn)(const lk_moments *);

@@ -1,5 +1,5 @@
-/* scale_<type>: elements less a mean, times a factor, and so on; scale_<narrow>_f32 leaves them in f32 for an epilogue. See
- * lk_scaling in scale.h.
+/* scale_<type>: the results of a normalisation, from its statistics; scale_<narrow>_f32 stores them as f32 for an epilogue.
+ * See lk_scaling in scale.h.
  *
  *   y[i][j] = ((x[i][j] - mean) * factor + shift) * scale + bias
  *
@@ -10,10 +10,11 @@
 
 typedef struct {
     vf mean, factor, shift, scale, bias;
-} numbers;
+} row_numbers;
 
-LK_INLINE void some(const lk_scaling *g, const numbers *of_row, const char *x, char *y, int64_t j, int n,
-                    const int by_column, const int scales, const int to)
+/* n elements of a row, at most a vector. `scales`: how many there are of scale and bias. */
+LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, const char *x, char *y, int64_t j, int n,
+                            const int by_column, const int scales, const int to)
 {
     const int64_t width = to == LK_OWN ? LK_ITEM : ITEM;
     const vf v = load_numbers(x + j * ITEM, n, ELEMENT);
@@ -32,43 +33,44 @@ LK_INLINE void some(const lk_scaling *g, const numbers *of_row, const char *x, c
     store_numbers(y + j * width, r, n, to);
 }
 
-LK_INLINE void rows(const lk_scaling *given, const int by_column, const int scales, const int to)
+LK_INLINE void scale_rows(const lk_scaling *given, const int by_column, const int scales, const int to)
 {
     const lk_scaling g = *given;
     const char *x = g.x;
     char *y = g.y;
     for (int64_t i = 0; i < g.rows; i++, x += g.x_row, y += g.y_row) {
-        numbers of_row = {};
+        row_numbers of_row = {};
         if (!by_column)
-            of_row = (numbers){.mean = g.mean[i] - (vf){}, .factor = g.factor[i] - (vf){}, .shift = g.shift[i] - (vf){}};
+            of_row = (row_numbers){.mean = g.mean[i] - (vf){}, .factor = g.factor[i] - (vf){},
+                                   .shift = g.shift[i] - (vf){}};
         else if (scales)
-            of_row = (numbers){.scale = g.scale[i] - (vf){}, .bias = (g.bias ? g.bias[i] : 0) - (vf){}};
+            of_row = (row_numbers){.scale = g.scale[i] - (vf){}, .bias = (g.bias ? g.bias[i] : 0) - (vf){}};
         int64_t j = 0;
         for (; j <= g.count - LK_LANES; j += LK_LANES)
-            some(&g, &of_row, x, y, j, LK_LANES, by_column, scales, to);
+            scale_vector(&g, &of_row, x, y, j, LK_LANES, by_column, scales, to);
         if (j < g.count)
-            some(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, to);
+            scale_vector(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, to);
     }
 }
 
-LK_INLINE void scaled(const lk_scaling *g, const int to)
+LK_INLINE void scale_all(const lk_scaling *g, const int to)
 {
     if (g->by_column && g->scale)
-        rows(g, 1, 1, to);
+        scale_rows(g, 1, 1, to);
     else if (g->by_column)
-        rows(g, 1, 0, to);
+        scale_rows(g, 1, 0, to);
     else if (!g->scale)
-        rows(g, 0, 0, to);
+        scale_rows(g, 0, 0, to);
     else if (!g->bias)
-        rows(g, 0, 1, to);
+        scale_rows(g, 0, 1, to);
     else
-        rows(g, 0, 2, to);
+        scale_rows(g, 0, 2, to);
 }
 
-void LK_NAME(LK_TYPED(scale))(const lk_scaling *g) { scaled(g, ELEMENT); }
+void LK_NAME(LK_TYPED(scale))(const lk_scaling *g) { scale_all(g, ELEMENT); }
 #ifdef LK_NARROW
 #define TO_REALS LK_PASTE(LK_PASTE(scale_, LK_NARROW), _f32)
-void LK_NAME(TO_REALS)(const lk_scaling *g) { scaled(g, LK_OWN); }
+void LK_NAME(TO_REALS)(const lk_scaling *g) { scale_all(g, LK_OWN); }
 #endif
 
 const lk_kernel LK_ROWS(scale)[] = {

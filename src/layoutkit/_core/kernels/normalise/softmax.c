@@ -1,26 +1,26 @@
 /* softmax_<type>: softmax and its logarithm along rows or down columns; see lk_softmax in softmax.h.
  *
- *   y[i][j] = e^(x[i][j] - most) / sum
+ *   y[i][j] = e^(x[i][j] - max) / sum
  *
- * Three passes over a row, or over some columns: the largest, the sum, the results. The exponentials are kept scaled by
- * 2^UP, which the sum is as well, so that only quotients may be denormal; f32 waits for them in y, narrow numbers are
+ * Three passes over a row, or over some columns: the maximum, the sum, the results. The exponentials are scaled by 2^UP, and
+ * so is the sum, so that only quotients may be denormal; of f32 they are stored in y until the last pass, of narrow types
  * computed once more.
- * Edges: behind the last element is -Inf for the largest, and 0 in the sum.
+ * Edges: elements behind the last one are -Inf for the maximum, and 0 in the sum.
  */
 #include "elementwise/steps.h"
 #include "softmax.h"
 #include "wide.h"
 
-#define LEAST splat(-(real)__builtin_inf())
+#define LOWEST splat(-(real)__builtin_inf())
 
-/* e^(x - most) * 2^UP, x not above most */
-LK_INLINE vf power(vf x, vf most)
+/* e^(x - maximum) * 2^UP, x not above the maximum */
+LK_INLINE vf power(vf x, vf maximum)
 {
-    const vf d = x - most;
+    const vf d = x - maximum;
     return choose(d < (real)-SILU, (vf){}, exponential_up(exponent_of(at_least(d, splat(-SILU)))));
 }
 
-/* What powers are multiplied with, or what is taken from the distances; `sum` is of powers. */
+/* The factor of powers with this sum; of logarithms, what is subtracted from x - max. */
 LK_INLINE vf from_sum(vf sum, const int logarithms)
 {
     if (logarithms)
@@ -28,14 +28,14 @@ LK_INLINE vf from_sum(vf sum, const int logarithms)
     return (real)1 / sum;
 }
 
-/* n results at y, of x; `y` may hold the powers. */
-LK_INLINE void finish(const char *x, char *y, int n, vf most, vf by, const int logarithms)
+/* n results at y, from x or, where powers are stored in y, from these. */
+LK_INLINE void finish(const char *x, char *y, int n, vf maximum, vf by, const int logarithms)
 {
     vf v;
     if (logarithms)
-        v = (load_numbers(x, n, ELEMENT) - most) - by;
+        v = (load_numbers(x, n, ELEMENT) - maximum) - by;
     else if (NARROW)
-        v = power(load_numbers(x, n, ELEMENT), most) * by;
+        v = power(load_numbers(x, n, ELEMENT), maximum) * by;
     else
         v = load_numbers(y, n, ELEMENT) * by;
     store_numbers(y, v, n, ELEMENT);
@@ -49,22 +49,22 @@ LK_INLINE real largest_lane(vf v)
     return most;
 }
 
-LK_INLINE void one_row(const lk_softmax *g, const char *x, char *y, const int logarithms)
+LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const int logarithms)
 {
-    vf most[VECTORS > 4 ? VECTORS : 4], at[4];
+    vf maxima[VECTORS > 4 ? VECTORS : 4], at[4];
     int64_t j = 0;
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++)
-        most[k] = LEAST;
+        maxima[k] = LOWEST;
     for (; j <= g->count - 4 * LK_LANES; j += 4 * LK_LANES)
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             at[k] = load_numbers(x + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT);
-            most[k] = at_least(most[k], at[k]); /* a NaN in it is passed over: the sum will be NaN */
+            maxima[k] = at_least(maxima[k], at[k]); /* a NaN in it is passed over: the sum will be NaN */
         }
     for (; j < g->count; j += LK_LANES)
-        most[0] = at_least(most[0], load_first(x + j * ITEM, (int)MIN(g->count - j, LK_LANES), LEAST));
-    const vf top = splat(largest_lane(at_least(at_least(most[0], most[1]), at_least(most[2], most[3]))));
+        maxima[0] = at_least(maxima[0], load_first(x + j * ITEM, (int)MIN(g->count - j, LK_LANES), LOWEST));
+    const vf top = splat(largest_lane(at_least(at_least(maxima[0], maxima[1]), at_least(maxima[2], maxima[3]))));
 
     vd parts[PER_VECTOR * VECTORS] = {};
     for (j = 0; j < g->count; j += WIDE)
@@ -88,26 +88,26 @@ LK_INLINE void one_row(const lk_softmax *g, const char *x, char *y, const int lo
         finish(x + j * ITEM, y + j * ITEM, (int)(g->count - j), top, by, logarithms);
 }
 
-/* n columns in so many vectors, the last of which may be partial. */
-LK_INLINE void some_columns(const lk_softmax *g, const char *x, char *y, int n, const int vectors, const int logarithms)
+/* n columns in `vectors` of them, the last of which may be partial. */
+LK_INLINE void softmax_columns(const lk_softmax *g, const char *x, char *y, int n, const int vectors, const int logarithms)
 {
 #define LANES_OF(k) (n >= ((k) + 1) * LK_LANES ? LK_LANES : n - (k) * LK_LANES)
-    vf most[2], by[2];
+    vf maxima[2], by[2];
     vd sum[4] = {};
     const char *at = x;
     char *to = y;
 #pragma GCC unroll 2
     for (int k = 0; k < vectors; k++)
-        most[k] = LEAST;
+        maxima[k] = LOWEST;
     for (int64_t i = 0; i < g->rows; i++, at += g->x_row)
 #pragma GCC unroll 2
         for (int k = 0; k < vectors; k++)
-            most[k] = at_least(most[k], load_numbers(at + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT));
+            maxima[k] = at_least(maxima[k], load_numbers(at + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT));
     at = x;
     for (int64_t i = 0; i < g->rows; i++, at += g->x_row, to += g->y_row)
 #pragma GCC unroll 2
         for (int k = 0; k < vectors; k++) {
-            const vf p = power(load_numbers(at + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT), most[k]);
+            const vf p = power(load_numbers(at + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT), maxima[k]);
             if (!NARROW && !logarithms)
                 store_numbers(to + k * LK_LANES * ITEM, p, LANES_OF(k), ELEMENT);
             sum[2 * k] += widened(p, 0), sum[2 * k + 1] += widened(p, 1);
@@ -119,24 +119,24 @@ LK_INLINE void some_columns(const lk_softmax *g, const char *x, char *y, int n, 
     for (int64_t i = 0; i < g->rows; i++, at += g->x_row, to += g->y_row)
 #pragma GCC unroll 2
         for (int k = 0; k < vectors; k++)
-            finish(at + k * LK_LANES * ITEM, to + k * LK_LANES * ITEM, LANES_OF(k), most[k], by[k], logarithms);
+            finish(at + k * LK_LANES * ITEM, to + k * LK_LANES * ITEM, LANES_OF(k), maxima[k], by[k], logarithms);
 }
 
 LK_INLINE void softmax(const lk_softmax *given, const int logarithms)
 {
     const lk_softmax g = *given;
     int64_t j = 0;
-    if (!g.down) {
+    if (!g.by_column) {
         for (int64_t i = 0; i < g.rows; i++)
-            one_row(&g, g.x + i * g.x_row, g.y + i * g.y_row, logarithms);
+            softmax_row(&g, g.x + i * g.x_row, g.y + i * g.y_row, logarithms);
         return;
     }
     for (; j <= g.count - 2 * LK_LANES; j += 2 * LK_LANES)
-        some_columns(&g, g.x + j * ITEM, g.y + j * ITEM, 2 * LK_LANES, 2, logarithms);
+        softmax_columns(&g, g.x + j * ITEM, g.y + j * ITEM, 2 * LK_LANES, 2, logarithms);
     for (; j <= g.count - LK_LANES; j += LK_LANES)
-        some_columns(&g, g.x + j * ITEM, g.y + j * ITEM, LK_LANES, 1, logarithms);
+        softmax_columns(&g, g.x + j * ITEM, g.y + j * ITEM, LK_LANES, 1, logarithms);
     if (j < g.count)
-        some_columns(&g, g.x + j * ITEM, g.y + j * ITEM, (int)(g.count - j), 1, logarithms);
+        softmax_columns(&g, g.x + j * ITEM, g.y + j * ITEM, (int)(g.count - j), 1, logarithms);
 }
 
 void LK_NAME(LK_TYPED(softmax))(const lk_softmax *g)

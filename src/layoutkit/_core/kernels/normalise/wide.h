@@ -46,7 +46,7 @@ LK_INLINE vd multiplied(vd a, vd b, vd c)
 #endif
 }
 
-/* The sum of 16 numbers in PER_VECTOR * VECTORS vectors, which is always made in this order. */
+/* The sum of 16 numbers in PER_VECTOR * VECTORS vectors, always in this order. */
 LK_INLINE double total(const vd *parts)
 {
     double lane[WIDE];
@@ -69,7 +69,7 @@ LK_INLINE vf load_first(const char *p, int n, vf rest)
     return (vf)((inside & (vi)load_numbers(p, n, ELEMENT)) | (~inside & (vi)rest));
 }
 
-/* The numbers of `count` at p from the j-th on that are in vector k of the next 16, and `rest` behind the last. */
+/* Vector k of the 16 numbers from the j-th on, of `count` at p; `rest` in lanes behind the last. */
 LK_INLINE vf load_wide(const char *p, int64_t j, int64_t count, const int k, vf rest)
 {
     const int64_t left = count - j - k * LK_LANES;

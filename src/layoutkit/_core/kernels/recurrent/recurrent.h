@@ -13,8 +13,8 @@
  *   GRU_HIDDEN  gate h:            y = (1 - state) tanh(s[h]) + state before
  *   TANH, RELU  one gate:          y = tanh(s), max(s, 0)
  *
- * x: gate g of sequence i begins at x + i * x_row + g * x_gate (bytes), its units lie together; so do those of all below.
- * R: packed: blocks of a vector of units, in each all k < hidden, in each all gates, a vector each, of 0 past the last unit.
+ * x: gate g of sequence i begins at x + i * x_row + g * x_gate (bytes), its units are contiguous; so are those of all below.
+ * R is packed as [block of a vector of units][k < hidden][gate][unit of the block], with 0 past the last unit.
  * y may not be h. Vectors past the last unit of anything but R are neither read nor written. */
 enum { LK_LSTM, LK_GRU, LK_GRU_GATES, LK_GRU_HIDDEN, LK_RNN_TANH, LK_RNN_RELU, LK_CELL_COUNT };
 typedef struct {
@@ -25,8 +25,8 @@ typedef struct {
     const char *h;
     int64_t h_row;
     const char *r;
-    const char *bias; /* of a GRU, or NULL */
-    const char *before;
+    const char *bias;   /* of a GRU, or NULL */
+    const char *before; /* the state before the step */
     int64_t before_row;
     char *state;
     int64_t state_row;

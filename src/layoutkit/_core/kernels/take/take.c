@@ -1,7 +1,7 @@
 /* take_x<bits>: units of a row in another order, left out or repeated; see lk_take in take.h.
  *
- * Units of single elements where the results lie together: one loop for each of the usual steps, which the compiler turns
- * into shuffles of vectors. All other units: whole vectors, and a part of one at the end of each.
+ * Units of one element whose results are contiguous have a loop for each of the usual steps, which the compiler turns into
+ * shuffles of vectors. All other units are copied by vectors, the last of which may be partial.
  */
 #include "common/stream.h"
 #include "common/vector.h"
