@@ -9,7 +9,7 @@ import pytest
 
 import layoutkit as lk
 from layoutkit.convolutions.algorithms import NAMES
-from layoutkit.convolutions.filter import traits
+from layoutkit.convolutions.filter_values import traits
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.types import F32, TYPES, ConvTypes, check_type, types_of

@@ -12,7 +12,7 @@ from oracle import reference
 import layoutkit as lk
 from layoutkit import winograd
 from layoutkit._core.runtime import registry
-from layoutkit.convolutions.filter import traits
+from layoutkit.convolutions.filter_values import traits
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 

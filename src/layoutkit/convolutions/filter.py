@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .._core.nests.winograd import extent
 from .._core.runtime.arrays import strides_key
 from ..choosing.cache import plans
 from ..choosing.threads import at_most, get_num_threads
@@ -21,14 +19,14 @@ from ..memory.tensor import Tensor
 from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
-from .algorithms.winograd import LARGEST_INTEGER_SUM, has_transforms
+from .algorithms.winograd import has_transforms
 from .attributes import OfFilter
 from .border import MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
+from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
 from .order import reproducible
 from .problem import ACCURACIES, MOST, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, Given, check_type, converted, types_of
-from .winograd_matrices import LARGEST_SUM, SMALLEST_WEIGHT
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
@@ -295,7 +293,7 @@ class Filter(Checked):
         return any(map(any, pads)), winograd
 
     @property
-    def traits(self) -> Traits | WholeTraits:
+    def traits(self) -> Traits | IntegerTraits:
         """The traits of the whole filter."""
         known = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
         if known is None:
@@ -308,19 +306,19 @@ class Filter(Checked):
         known = self.__dict__.get("_plain")
         if known is None:
             with at_most(self.threads):
-                by_weight = traits_by_weight(self.w) if self.types.elements[1] == "f32" else None
+                by_weight = quick_traits(self.w) if self.types.elements[1] == "f32" else None
             known = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
         return known
 
-    def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
+    def traits_of(self, w: np.ndarray) -> Traits | IntegerTraits:
         """The traits of a part of the filter."""
         with at_most(self.threads):
             return self._traits_of(w)
 
-    def _traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
+    def _traits_of(self, w: np.ndarray) -> Traits | IntegerTraits:
         if self.types.integers:
-            return whole_traits(w)
-        if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (quick := traits_by_weight(w)):
+            return integer_traits(w)
+        if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (quick := quick_traits(w)):
             return quick
         return traits(self.widened(np.ascontiguousarray(w)))
 
@@ -393,75 +391,6 @@ def _integer(value, element: str, what: str) -> int:
     if not isinstance(value, (int, np.integer)) or not limits.min <= value <= limits.max:
         raise ValueError(f"{what} must be an integer of {limits.min} to {limits.max}, got {value!r}")
     return int(value)
-
-
-class Traits(NamedTuple):
-    """What the values of a filter allow: Winograd if they are in the range of its bound; skipping the padding if all
-    are finite.
-
-    `least` and `most` are the least (but 0) and the largest of the largest magnitudes of its output channels. They are
-    computed once, before planning: one pass, which takes at most a tenth of the cheapest packing.
-    """
-
-    least: float
-    most: float
-    weights: int  # of an output channel
-
-    @property
-    def finite(self) -> bool:
-        """Neither Inf nor NaN."""
-        return self.most < inf
-
-    @property
-    def why_strict(self) -> str | None:
-        """Why Winograd's bound would not hold; None if it does."""
-        if not self.finite:
-            return "it holds Inf or NaN"
-        if self.most * self.weights > LARGEST_SUM:
-            return f"it holds {self.most:.2g}, sums of {self.weights} such are beyond {LARGEST_SUM:.2g}"
-        if 0 < self.least < SMALLEST_WEIGHT:
-            return f"an output channel holds {self.least:.2g} at most, below {SMALLEST_WEIGHT:.2g}"
-        return None
-
-
-class WholeTraits(NamedTuple):
-    """The same for a filter of integers: the largest sum that uint8 inputs can lead to."""
-
-    most: int
-    finite: bool = True
-
-    @property
-    def why_strict(self) -> str | None:
-        """Why Winograd's results might be out of range; None if they are not."""
-        if self.most >= LARGEST_INTEGER_SUM:
-            return f"sums reach {self.most:.2g}, beyond {LARGEST_INTEGER_SUM:.2g}"
-        return None
-
-
-def whole_traits(w: np.ndarray) -> WholeTraits:
-    """The traits of a filter (O, ...) of integers."""
-    by_channel = w.reshape(len(w), prod(w.shape[1:]))
-    sums = [abs(half(by_channel, 0).sum(1, dtype=np.int64)).max(initial=0) for half in (np.minimum, np.maximum)]
-    return WholeTraits(255 * int(max(sums)))
-
-
-def traits_by_weight(w: np.ndarray) -> Traits | None:
-    """The traits of a filter of float32 of any strides, the least magnitude being that of a single weight; None if that
-    would make Winograd's bound doubtful, or there is no quick way."""
-    memory = w.transpose(sorted(range(w.ndim), key=lambda axis: -w.strides[axis]))
-    if not memory.flags.c_contiguous:
-        return None
-    bounds = Traits(*extent(memory.reshape(-1, 1), get_num_threads()), prod(w.shape[1:]))
-    return None if bounds.why_strict else bounds
-
-
-def traits(w: np.ndarray) -> Traits:
-    """The traits of a filter (O, ...), contiguous."""
-    by_channel = w.reshape(len(w), -1) if w.size else w.reshape(0, 1)
-    if w.dtype != np.float32:
-        peaks = abs(by_channel.astype(np.float64, copy=False)).max(1, initial=0)
-        return Traits(min(peaks[peaks > 0], default=0.0), peaks.max(initial=0), by_channel.shape[1])
-    return Traits(*extent(by_channel, get_num_threads()), by_channel.shape[1])
 
 
 def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Held:
