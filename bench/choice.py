@@ -121,7 +121,7 @@ def measured(todo: list, end: float) -> None:
 
 
 SHIPPED = 600, 300, 200  # convolutions, reorders, packings
-MOST_DRAWN = 250, 150  # reorders drawn at random, large and small: 600 large ones choose as well, within 1 %
+MAX_DRAWN = 250, 150  # reorders drawn at random, large and small: 600 large ones choose as well, within 1 %
 
 
 def of_table() -> tuple[dict, dict]:
@@ -137,7 +137,7 @@ def of_table() -> tuple[dict, dict]:
         costs |= {case.key: cost_table.costs(case.key) for case in some}
     costs |= {key: cost_table.costs(key) for key in sorted(known) if is_of_other_types(key)}
     drawn = [key for key in sorted(known - costs.keys()) if key.startswith("reorder ")]
-    for most, size in zip(MOST_DRAWN, (True, False)):
+    for most, size in zip(MAX_DRAWN, (True, False)):
         some = [key for key in drawn if is_large(key) == size]
         costs |= {key: cost_table.costs(key) for key in some[:: -(-len(some) // most) or 1]}
     return costs, machine.identity()

@@ -22,7 +22,7 @@ from layoutkit.convolutions.algorithms import ALGORITHMS
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 LAYOUTS = "NHWC", "NCHW"
-MOST_WORK = 3e8  # multiplications
+MAX_WORK = 3e8  # multiplications
 UNIT = 2.0**-24
 
 
@@ -31,7 +31,7 @@ def drawn(rng: np.random.Generator) -> tuple[int, int, int, int]:
     while True:
         ic, oc = (int(2 ** rng.uniform(0, 11)) for _ in range(2))
         taps, size = int(rng.choice((1, 3, 5, 7))), int(rng.integers(7, 29))
-        if ic * oc * (taps * size) ** 2 < MOST_WORK:
+        if ic * oc * (taps * size) ** 2 < MAX_WORK:
             return ic, oc, size, taps
 
 

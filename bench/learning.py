@@ -25,7 +25,7 @@ import layoutkit as lk
 from layoutkit._core.runtime import machine
 from layoutkit.choosing.cache import plans
 
-CALLS, MOST_CALLS = 10, 60  # summed; until learning is over at least
+CALLS, MAX_CALLS = 10, 60  # summed; until learning is over at least
 
 
 class Calls:
@@ -77,7 +77,7 @@ def judged(problem, threads: int, rounds: int):
             fresh(mode)
             sums[mode] = sum(c.call() for _ in range(CALLS))
         ratios.append(sums["learn"] / sums["estimate"])
-    for _ in range(MOST_CALLS - CALLS):
+    for _ in range(MAX_CALLS - CALLS):
         c.call()
     bandwidths = c.measured()
     best = {"learn": 1e9, "estimate": 1e9, "copy": 1e9}

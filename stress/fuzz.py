@@ -87,7 +87,7 @@ def known(data: bytes) -> None:
 def harmful(data: bytes) -> None:
     """A whole table that is drawn by these bytes, in place of the user's: calls go on, and soon."""
     calls = hostile.use(hostile.table(random.Random(data)), _room.name)
-    assert calls < hostile.MOST_CALLS, f"{calls} calls"
+    assert calls < hostile.MAX_CALLS, f"{calls} calls"
 
 
 def listed(data: bytes) -> None:

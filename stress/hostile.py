@@ -20,7 +20,7 @@ import numpy as np
 import layoutkit as lk
 from layoutkit.choosing import costfile, machine
 
-MOST_CALLS = 6_000_000  # Python and C calls that reading any table and the first calls after it take
+MAX_CALLS = 6_000_000  # Python and C calls that reading any table and the first calls after it take
 CACHE = "LAYOUTKIT_CACHE_DIR"
 X, W = np.ones((1, 8, 10, 10), np.float32), np.ones((8, 8, 3, 3), np.float32)
 CONV = "conv n{n} c{c} {a}x{b} o{o} k{k}x{k} s{s}x{s} p{p}+{p},{q}+{p} d{d}x{d} g{g} {x}>{y} f32 {accuracy} t{t}"

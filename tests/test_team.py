@@ -11,7 +11,7 @@ import pytest
 import layoutkit as lk
 from layoutkit._core.runtime import team
 from layoutkit.bench.listed import text_cases
-from layoutkit.choosing.threads import MOST_THREADS
+from layoutkit.choosing.threads import MAX_THREADS
 from layoutkit.convolutions import filter as filters
 from layoutkit.convolutions.algorithms import sums, winograd
 
@@ -41,9 +41,9 @@ def run(program, **env):
     lambda n: lk.plan(lk.reorder, X, "NCHW", "NHWC", threads=n),
     lambda n: text_cases([f"reorder 1x64x70x66 NCHW>NHWC x32 t{n}"], "listed", ["NHWC"], [1]),
 ])  # fmt: skip
-@pytest.mark.parametrize("n", [MOST_THREADS + 1, 10**9])
+@pytest.mark.parametrize("n", [MAX_THREADS + 1, 10**9])
 def test_beyond_reason_is_refused_in_words(ask, n):
-    with pytest.raises(ValueError, match=rf"threads: expected 1 to {MOST_THREADS} \(four times the cores .*, got {n}"):
+    with pytest.raises(ValueError, match=rf"threads: expected 1 to {MAX_THREADS} \(four times the cores .*, got {n}"):
         ask(n)
 
 
@@ -75,7 +75,7 @@ def test_packing_keeps_to_the_threads_of_its_call(call, threads, monkeypatch):
 
 def test_at_the_limit_is_granted():
     want = lk.reorder(X, "NCHW", "NHWC", threads=1)
-    np.testing.assert_array_equal(lk.reorder(X, "NCHW", "NHWC", threads=MOST_THREADS), want)
+    np.testing.assert_array_equal(lk.reorder(X, "NCHW", "NHWC", threads=MAX_THREADS), want)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²", "000", "9" * 5000])
@@ -88,8 +88,8 @@ def test_the_environment_is_refused_as_other_nonsense_is(text):
 def test_the_environment_is_a_limit_of_any_size():
     done = run("import layoutkit as lk; print(lk.get_num_threads())", LAYOUTKIT_NUM_THREADS="1024", OMP_NUM_THREADS="3")
     assert done.stdout == f"{min(3, USABLE)}\n"
-    assert f"RuntimeWarning: LAYOUTKIT_NUM_THREADS=1024: {MOST_THREADS} are used at most" in done.stderr
-    assert run("import layoutkit", LAYOUTKIT_NUM_THREADS=str(MOST_THREADS)).stderr == ""
+    assert f"RuntimeWarning: LAYOUTKIT_NUM_THREADS=1024: {MAX_THREADS} are used at most" in done.stderr
+    assert run("import layoutkit", LAYOUTKIT_NUM_THREADS=str(MAX_THREADS)).stderr == ""
 
 
 def test_what_openmp_allows_is_limited_too():
@@ -144,7 +144,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits 
 
 @linux
 @pytest.mark.parametrize("limit", [MEMORY.format(12), MEMORY.format(2), PROCESSES.format(1)])
-@pytest.mark.parametrize("n", [2, MOST_THREADS])
+@pytest.mark.parametrize("n", [2, MAX_THREADS])
 def test_calls_run_on_what_is_granted(limit, n):
     refused = limited(limit, n)
     assert refused in (0, n)
@@ -162,7 +162,7 @@ def thread():
     try:
         for _ in range(20):
             team.granted(2)
-            team.granted({MOST_THREADS})
+            team.granted({MAX_THREADS})
     except BaseException as error:
         failed.append(error)
     ready.wait()
@@ -176,7 +176,7 @@ for t in threads:
     t.join()
 assert not failed, failed
 """
-    assert limited("", MOST_THREADS, then) in (0, 2, MOST_THREADS)
+    assert limited("", MAX_THREADS, then) in (0, 2, MAX_THREADS)
 
 
 def test_a_team_has_as_many_threads_as_processors():

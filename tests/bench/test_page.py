@@ -78,7 +78,7 @@ def test_cells_have_one_size(monkeypatch):
 
 
 def test_many_layers_are_in_the_table_at_least(monkeypatch):
-    monkeypatch.setattr(shares, "MOST_LAYERS", 2)
+    monkeypatch.setattr(shares, "MAX_LAYERS", 2)
     found = shares.picture(RUN)
     assert "2 of 4 layers" in found.drawings[0]
     assert len(found.rows) == len(only(RUN, "conv")["results"])
@@ -86,7 +86,7 @@ def test_many_layers_are_in_the_table_at_least(monkeypatch):
 
 
 def test_policies_are_drawn_and_listed(monkeypatch):
-    monkeypatch.setattr(gains, "MOST_CURVES", 1)
+    monkeypatch.setattr(gains, "MAX_CURVES", 1)
     found = gains.picture(only(RUN, "conv"))
     (drawn,) = found.drawings
     assert f"always {found.rows[0][1]}" in drawn and f"always {found.rows[1][1]}" not in drawn

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit.choosing.cache import MOST_PLANS, Cache, plans
+from layoutkit.choosing.cache import MAX_PLANS, Cache, plans
 
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60)
 
@@ -116,4 +116,4 @@ def run(*works):
 
 
 def test_plans_are_kept_in_one_that_is_bounded():
-    assert isinstance(plans, Cache) and plans.most == MOST_PLANS and len(plans) <= MOST_PLANS
+    assert isinstance(plans, Cache) and plans.most == MAX_PLANS and len(plans) <= MAX_PLANS

@@ -8,7 +8,7 @@ from strategies import layouts
 import layoutkit as lk
 from layoutkit.bench.suites import SUITES
 from layoutkit.choosing import keys
-from layoutkit.convolutions.problem import ACCURACIES, MOST, ConvProblem
+from layoutkit.convolutions.problem import ACCURACIES, MAX_SIZE, ConvProblem
 from layoutkit.convolutions.task import ConvTask, PackTask
 from layoutkit.reorders.problem import ReorderProblem
 
@@ -33,8 +33,8 @@ def test_every_reorder_has_a_key_that_passes(data, src, width, t):
 def test_every_convolution_has_keys_that_pass(data, src, t):
     rank = src.rank - 2
     dst = data.draw(layouts(src.rank, src.rank))
-    axes = st.tuples(*[sizes.map(lambda n: min(n, MOST))] * rank)
-    pad = st.integers(-9, 9) | st.integers(-MOST, MOST)
+    axes = st.tuples(*[sizes.map(lambda n: min(n, MAX_SIZE))] * rank)
+    pad = st.integers(-9, 9) | st.integers(-MAX_SIZE, MAX_SIZE)
     channels, groups = st.integers(1, 2**14), data.draw(st.integers(1, 50))
     drawn = (
         data.draw(sizes), groups * data.draw(channels), groups * data.draw(channels), data.draw(axes), data.draw(axes),

@@ -12,7 +12,7 @@ from tables import IDENTITY, TABLE
 from layoutkit._core.runtime import registry
 from layoutkit.bench.listed import candidates
 from layoutkit.choosing import keys, model, ranking, shipped
-from layoutkit.choosing.cache import MOST_PLANS, Cache
+from layoutkit.choosing.cache import MAX_PLANS, Cache
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.shipped import Shipped, dump
 from layoutkit.reorders import estimate
@@ -43,7 +43,7 @@ def test_its_names_are_candidates(isa, monkeypatch):
     theirs = dict(enumerate(model.packaged(isa).machine["caches"], 1))
     monkeypatch.setattr(estimate, "caches", lambda: theirs)
     monkeypatch.setattr(estimate, "last_level_cache", lambda: max(theirs.values()))
-    monkeypatch.setattr(ranking, "plans", Cache(MOST_PLANS))
+    monkeypatch.setattr(ranking, "plans", Cache(MAX_PLANS))
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     found = model.packaged(isa)

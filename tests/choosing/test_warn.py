@@ -45,7 +45,7 @@ def test_a_slow_problem_is_told_where_it_was_asked_for(way):
 
 
 def test_what_was_warned_of_is_bounded():
-    assert task._warned.most == task.MOST_WARNED
+    assert task._warned.most == task.MAX_WARNED
 
 
 def test_a_damaged_table_is_told_where_it_was_asked_for(cache_dir):

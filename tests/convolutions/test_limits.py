@@ -8,7 +8,7 @@ from oracle import reference
 
 import layoutkit as lk
 from layoutkit.bench.listed import text_cases
-from layoutkit.convolutions.problem import MOST, ConvProblem
+from layoutkit.convolutions.problem import MAX_SIZE, ConvProblem
 
 BEYOND = [2**31, 2**31 + 1, 2**32 + 1, 2**62, 2**63, 10**30]
 KINDS = {"dense": (1, 4), "depthwise": (8, 8), "grouped": (2, 8)}  # groups, input channels
@@ -22,15 +22,16 @@ def test_what_is_beyond_the_limit_is_refused_by_name(kind, name, value):
     groups, channels = KINDS[kind]
     x, w = np.ones((1, channels, 5, 5), np.float32), np.ones((8, channels // groups, 1, 1), np.float32)
     given = value if name == "groups" else (1, value)
-    with pytest.raises(ValueError, match=f"{name}.*{MOST}"):
+    with pytest.raises(ValueError, match=f"{name}.*{MAX_SIZE}"):
         lk.conv2d(x, w, **{"groups": groups, name: given})
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "im2col", "depthwise", "planes", "folded"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw8c"])
 @pytest.mark.parametrize("attributes", [
-    dict(stride=(1, MOST), padding=((0, 0), (0, 7))), dict(stride=(MOST, MOST), padding=((0, 0), (1, MOST - 9))),
-    dict(dilation=(MOST, MOST)), dict(stride=(1, MOST), padding=((1, 1), (MOST, 0))), dict(stride=(1, 2**16 + 1)),
+    dict(stride=(1, MAX_SIZE), padding=((0, 0), (0, 7))), dict(dilation=(MAX_SIZE, MAX_SIZE)),
+    dict(stride=(MAX_SIZE, MAX_SIZE), padding=((0, 0), (1, MAX_SIZE - 9))), dict(stride=(1, 2**16 + 1)),
+    dict(stride=(1, MAX_SIZE), padding=((1, 1), (MAX_SIZE, 0))),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_within_is_right(kind, attributes, layout, algorithm):
@@ -57,7 +58,7 @@ def test_a_padded_copy_out_of_proportion_is_no_candidate():
         lk.Conv2d(w, stride=(2**20, 1), padding=2**20, algorithm="planes").plan((1, 4, 9, 9))
 
 
-NUMBERS = st.sampled_from([*BEYOND, MOST, 2**20, 0, 1, 3])
+NUMBERS = st.sampled_from([*BEYOND, MAX_SIZE, 2**20, 0, 1, 3])
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=2), NUMBERS, NUMBERS, st.booleans())
@@ -70,13 +71,13 @@ def test_lines_of_a_list_are_right_or_refused(stride, padding, dilation, depthwi
     except ValueError:
         return
     p = ConvProblem.parse(text)
-    assert all(n <= MOST for n in (*p.stride, *p.dilation)) and case is not None
+    assert all(n <= MAX_SIZE for n in (*p.stride, *p.dilation)) and case is not None
 
 
 def test_arrays_whose_strides_reach_too_far():
     x = np.lib.stride_tricks.as_strided(np.ones(1, np.float32), (1, 1, 1, 2), (4, 4, 4, 2**50))
     with pytest.raises(ValueError, match=r"beyond 2\*\*62 bytes"):
-        lk.conv2d(x, np.ones((1, 1, 1, 1), np.float32), padding=((0, 0), (MOST, 0)), stride=(1, MOST))
+        lk.conv2d(x, np.ones((1, 1, 1, 1), np.float32), padding=((0, 0), (MAX_SIZE, 0)), stride=(1, MAX_SIZE))
 
 
 def test_an_output_beyond_64_bits_is_refused():

@@ -22,7 +22,7 @@ from .reproducible import numbers, same
 
 LONGEST = {1: 60, 2: 20, 3: 8}
 WORK = 300_000  # multiplications of a convolution
-MOST_CHUNKS = 400
+MAX_CHUNKS = 400
 MODES = ("zeros", "zeros", "zeros", "reflect", "circular", "edge")
 ACTIVATIONS = (None, None, "relu", ("clip", -0.5, 0.7), "gelu", [("mul", 0.5), "tanh"])
 
@@ -42,7 +42,7 @@ def some_chunks(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[tuple
     """Any cuts of any axes, evenly or not."""
     found: list[tuple[int, ...]] = []
     for n in shape:
-        most = min(n, MOST_CHUNKS // max(1, prod(map(len, found))))
+        most = min(n, MAX_CHUNKS // max(1, prod(map(len, found))))
         if n == 0 or most < 2 or rng.integers(3) == 0:
             found.append((n,))
         elif rng.integers(2):

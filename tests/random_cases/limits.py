@@ -18,7 +18,7 @@ EXTREME = (
 )  # fmt: skip
 REFUSALS = (ValueError, TypeError, MemoryError)
 OPERATIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
-MOST_OUT = 1 << 16  # pixels of an output that is computed
+MAX_OUT = 1 << 16  # pixels of an output that is computed
 
 
 def extreme(rng: np.random.Generator, usual: int) -> int:
@@ -44,7 +44,7 @@ def case(seed: int, index: int) -> str | None:
         (n + sum(p) - d * (k - 1) - 1) // s + 1 if s > 0 else 0
         for n, k, s, d, p in zip(size, kernel, *(attributes[name] for name in ("stride", "dilation", "padding")))
     ]
-    large = any(n > MOST_OUT for n in out) or np.prod([max(n, 1) for n in out], dtype=object) > MOST_OUT
+    large = any(n > MAX_OUT for n in out) or np.prod([max(n, 1) for n in out], dtype=object) > MAX_OUT
     x, w = (rng.integers(-4, 5, s).astype(np.float32) for s in ((1, ic, *size), (oc, ic // groups, *kernel)))
     layout = fitting(activation_layout(rng, rank + 2), x.shape)
     if layout.full_shape(x.shape)[2:] != size or layout.full_shape(x.shape)[0] != 1:

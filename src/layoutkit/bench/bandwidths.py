@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable
 
 from ..choosing import machine
-from ..choosing.limits import MOST_COPY_BYTES, Limits
+from ..choosing.limits import MAX_COPY_BYTES, Limits
 
 SAMPLES = 5
 
@@ -14,7 +14,7 @@ SAMPLES = 5
 def bandwidths(limits: Limits, threads: Iterable[int]) -> list[dict[str, object]]:
     """GB/s read and written on so many threads: of memory, and of the caches from the second on (copies in the first
     are too short to be timed)."""
-    sizes = {"memory": max(MOST_COPY_BYTES, 4 * machine.last_level_cache())}
+    sizes = {"memory": max(MAX_COPY_BYTES, 4 * machine.last_level_cache())}
     sizes |= {f"L{level}": size // 2 for level, size in sorted(machine.caches().items(), reverse=True) if level > 1}
     rows: list[dict[str, object]] = []
     for t in threads:

@@ -17,7 +17,7 @@ from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_task
 from ..choosing.table import cost_table
-from ..choosing.threads import MOST_THREADS, check_threads, get_num_threads
+from ..choosing.threads import MAX_THREADS, check_threads, get_num_threads
 from ..formats.layout import Layout
 from . import comparison, page, report
 from .bandwidths import bandwidths
@@ -41,7 +41,7 @@ def _threads(text: str) -> list[int]:
     try:
         counts = [check_threads(int(t)) for t in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST_THREADS} such as 1,2, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MAX_THREADS} such as 1,2, got {text!r}") from None
     return list(dict.fromkeys(counts))
 
 

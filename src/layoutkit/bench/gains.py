@@ -15,7 +15,7 @@ SAYS = (
     "every policy, the drawing the best ones."
 )
 KINDS = {"conv": "convolutions", "weight": "gradients of filters", "reorder": "reorders"}
-MOST_CURVES = 5
+MAX_CURVES = 5
 
 
 def picture(data: dict) -> Picture | None:
@@ -25,7 +25,7 @@ def picture(data: dict) -> Picture | None:
         every = policies([r for r in data["results"] if r["kind"] == kind])
         if len(every) > 1:
             policies_of[kind] = every
-    drawings = [_panel(KINDS[kind], every[:MOST_CURVES]) for kind, every in policies_of.items()]
+    drawings = [_panel(KINDS[kind], every[:MAX_CURVES]) for kind, every in policies_of.items()]
     rows = [
         (KINDS[kind], p.algorithm, p.otherwise or "", f"{p.ran} of {len(p.ratios)}", f"{p.mean:.3f}",
          f"{max(p.ratios):.2f}")

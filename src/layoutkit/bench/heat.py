@@ -20,7 +20,7 @@ COLOURS = ("#ffffcc", "#c7e9b4", "#7fcdbb", "#41b6c4", "#2c7fb8", "#253494")
 DARK = 80  # percent from which what is written on the colour is white
 CELL_INCHES = 0.34  # high
 LETTER_INCHES = 0.074  # wide, at the size of the labels
-MOST_LETTERS = 9  # of a label that is not turned
+MAX_LETTERS = 9  # of a label that is not turned
 
 Cells = dict[tuple[str, str], list[float]]
 
@@ -34,7 +34,7 @@ def picture(data: dict) -> Picture | None:
             panels[len(r["title"].split(" ")[0].split("x")), r["threads"]][src, dst].append(r["share"])
     cells_of = {key: both for key, cells in sorted(panels.items()) if (both := _both_ways(cells))}
     letters = max((len(name) for cells in cells_of.values() for pair in cells for name in pair), default=0)
-    width = max(0.46, LETTER_INCHES * min(letters, MOST_LETTERS) + 0.06)
+    width = max(0.46, LETTER_INCHES * min(letters, MAX_LETTERS) + 0.06)
     drawings = [_panel(f"{rank}-D, {on_threads(t)}", cells, width) for (rank, t), cells in cells_of.items()]
     rows = [
         (a, b, f"{rank}-D", str(threads), str(len(shares)), f"{geomean(shares):.1%}", f"{min(shares):.1%}")
@@ -69,7 +69,7 @@ def _panel(title: str, cells: Cells, width: float) -> str:
     middles = [i + 0.5 for i in range(len(names))]
     ax.set_ylim(len(names), 0)
     ax.set_yticks(middles, names)
-    ax.set_xticks(middles, names, rotation=90 if max(map(len, names)) > MOST_LETTERS else 0)
+    ax.set_xticks(middles, names, rotation=90 if max(map(len, names)) > MAX_LETTERS else 0)
     ax.xaxis.tick_top()
     ax.set_title(title, fontsize=10, loc="left", pad=8)
     return svg_text(figure, f"Reorders in percent of a copy, {title}", smallest=1.0)

@@ -12,9 +12,9 @@ SAYS = (
     "Convolutions against the peak of multiply-adds, layer by layer, one mark a layout. Above 100 %: fewer operations "
     "than counted (Winograd, padded taps left out)."
 )
-MOST_LAYERS = 60  # of a drawing; the table has all
+MAX_LAYERS = 60  # of a drawing; the table has all
 LAYER_INCHES = 0.21
-MOST_LETTERS = 28  # of a layer in the drawing; the table has all
+MAX_LETTERS = 28  # of a layer in the drawing; the table has all
 
 
 def picture(data: dict) -> Picture | None:
@@ -32,7 +32,7 @@ def picture(data: dict) -> Picture | None:
 
 def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
     every = list(dict.fromkeys(r["title"] for r in results))
-    titles = every[:MOST_LAYERS]
+    titles = every[:MAX_LAYERS]
     row = {layer: i for i, layer in enumerate(titles)}
     figure, ax = new_figure(PANEL[0] - 1.3, LAYER_INCHES * (len(titles) + 1))
     spans = defaultdict(list)
@@ -56,4 +56,4 @@ def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]
 
 
 def _short(layer: str) -> str:
-    return layer if len(layer) <= MOST_LETTERS else layer[: MOST_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return layer if len(layer) <= MAX_LETTERS else layer[: MAX_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"

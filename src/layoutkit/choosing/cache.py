@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core.runtime.guard import Lock
 
-MOST_PLANS = 8192
+MAX_PLANS = 8192
 
 
 class Cache(dict[Any, Any]):
@@ -53,4 +53,4 @@ class Cache(dict[Any, Any]):
         return self.put((make, *arguments), make(*arguments)) if value is None else value
 
 
-plans = Cache(MOST_PLANS)
+plans = Cache(MAX_PLANS)

@@ -49,8 +49,8 @@ class Limits:
         return [self.fma(threads, types) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
 
 
-MOST_COPY_BYTES = 64 << 20  # moved to measure the bandwidth of a copy: larger copies are no faster
-LEAST_COPY_BYTES = 1 << 20  # moved, from which on a copy takes no longer than the profile says
+MAX_COPY_BYTES = 64 << 20  # moved to measure the bandwidth of a copy: larger copies are no faster
+MIN_COPY_BYTES = 1 << 20  # moved, from which on a copy takes no longer than the profile says
 SAMPLES = 4  # of a limit, before the machine counts as disturbed
 SLACK = 1.5  # that a rate may pass its limit by: both are samples
 DISTURBED_SHARE = 0.6  # of what the profile of this machine promises: less is no limit of it
@@ -69,7 +69,7 @@ def _sampled(sample: Callable[[], float], again: bool, *key: object) -> float:
 
 def copy_rate(moved: int, threads: int, again: bool = False) -> float:
     """Bytes per second, read and written, of a copy of `moved` bytes: measured once, and `again`."""
-    moved = min(moved, MOST_COPY_BYTES)
+    moved = min(moved, MAX_COPY_BYTES)
     return _sampled(lambda: Limits().copy(moved, threads), again, moved, threads)
 
 
@@ -80,7 +80,7 @@ def peak_rate(threads: int, types: str = "f32", again: bool = False) -> float:
 
 def copy_limit(rate: float, moved: int, threads: int) -> float | None:
     """`copy_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
-    known = _profile() if moved >= LEAST_COPY_BYTES else None
+    known = _profile() if moved >= MIN_COPY_BYTES else None
     least = 2e9 * LINE_BYTES / max(known.copy_memory, known.stream) if known else 0.0
     return _plausible(partial(copy_rate, moved, threads), rate, least)
 

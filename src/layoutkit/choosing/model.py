@@ -31,7 +31,7 @@ REACH_OCTAVES = 2.5
 PRIOR_WEIGHT, OWN_WEIGHT = 0.01, 4.0
 NEAREST_PROBLEMS = 32
 OFF_RATIO = 1e4  # an estimate that is off by more belongs to another problem: the pair is ignored
-MOST_PROBLEMS = 2048  # considered of a table and operation: more add little, and the search takes longer
+MAX_PROBLEMS = 2048  # considered of a table and operation: more add little, and the search takes longer
 DATA = Path(__file__).parents[1] / "data"
 
 _readers: dict[str, Callable[[str], Problem]] = {}
@@ -51,7 +51,7 @@ def reads(operation: str, pattern: str = ".*"):
     return register
 
 
-@lru_cache(16 * MOST_PROBLEMS)
+@lru_cache(16 * MAX_PROBLEMS)
 def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
     """The problem that a table's key names, and its features; None if the key names none."""
     function = _readers.get(keys.operation(key))
@@ -89,11 +89,11 @@ def _none(name: str) -> None:
 
 
 class Neighbours:
-    """The problems of one operation among `problems`, by their features: at most `MOST_PROBLEMS`, evenly drawn."""
+    """The problems of one operation among `problems`, by their features: at most `MAX_PROBLEMS`, evenly drawn."""
 
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
         some = [key for key in problems if keys.operation(key) == what]
-        some = some[:: -(-len(some) // MOST_PROBLEMS) or 1]
+        some = some[:: -(-len(some) // MAX_PROBLEMS) or 1]
         placed = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
         self._keys = [key for key, _ in placed]
         # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.

@@ -13,14 +13,14 @@ from .._core.runtime import process
 from .._core.runtime.guard import TemporaryChange
 from .._core.runtime.team import allowed
 
-MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
-_most = MOST_THREADS  # of a call that asks for none
+MAX_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
+_most = MAX_THREADS  # of a call that asks for none
 
 
 class _Here(threading.local):
     """What `at_most` says in a thread."""
 
-    most = MOST_THREADS
+    most = MAX_THREADS
 
 
 _here = _Here()
@@ -40,7 +40,7 @@ def set_num_threads(n: int | None) -> None:
     of the machine are refused.
     """
     global _most
-    _most = MOST_THREADS if n is None else check_threads(n)
+    _most = MAX_THREADS if n is None else check_threads(n)
 
 
 def get_num_threads() -> int:
@@ -67,15 +67,15 @@ def check_threads(threads: int | None) -> int:
         if not isinstance(threads, np.integer):
             raise TypeError(f"threads: expected an int, got {threads!r}")
         threads = int(threads)
-    if not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f"threads: expected 1 to {MOST_THREADS} (four times the cores of this machine), got {threads}")
+    if not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"threads: expected 1 to {MAX_THREADS} (four times the cores of this machine), got {threads}")
     return 1 if process.forks() else threads
 
 
 if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
     if not (_text.isascii() and _text.isdigit()) or not _text.strip("0") or len(_text) > 9:
         raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")
-    if int(_text) > MOST_THREADS:  # it may be set for several machines: taken as a limit
-        why = f"{MOST_THREADS} are used at most, four times the cores of this machine"
+    if int(_text) > MAX_THREADS:  # it may be set for several machines: taken as a limit
+        why = f"{MAX_THREADS} are used at most, four times the cores of this machine"
         warnings.warn(f"LAYOUTKIT_NUM_THREADS={_text}: {why}", RuntimeWarning, stacklevel=2)
-    set_num_threads(min(int(_text), MOST_THREADS))
+    set_num_threads(min(int(_text), MAX_THREADS))

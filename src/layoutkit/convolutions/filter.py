@@ -25,7 +25,7 @@ from .border import MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
 from .order import reproducible
-from .problem import ACCURACIES, MOST, ConvProblem, Pairs, pad_pairs, per_axis
+from .problem import ACCURACIES, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, Given, check_type, converted, types_of
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
@@ -85,7 +85,7 @@ class Checked:
     def pads(self, size: Sequence[int]) -> Pairs:
         """The padding of an input of such a spatial size, as pairs."""
         where = f"{self.what}: padding"
-        return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MOST)
+        return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MAX_SIZE)
 
 
 def checked(what: str, rank: int, w, given: dict[str, Any]):

@@ -16,8 +16,8 @@ from .types import F32, TYPES, ConvTypes
 
 ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each includes those before it
 
-MOST = 2**31 - 1  # of a kernel, stride, dilation, padding or number of groups
-MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
+MAX_SIZE = 2**31 - 1  # of a kernel, stride, dilation, padding or number of groups
+MAX_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
 # A padded copy of the input may take the larger of the two.
 MAX_COPY_BYTES = 64 << 20
 MAX_COPY_RATIO = 4  # bytes of the copy to those of input and output together
@@ -51,19 +51,20 @@ class ConvProblem:
 
     def __post_init__(self) -> None:
         pads = [n for pair in self.padding for n in pair]
-        for name, values, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("padding", pads, -MOST),
-                                   ("groups", (self.groups,), 1), ("dilation", self.dilation, 1)):  # fmt: skip
-            if values and not least <= min(values) <= max(values) <= MOST:
-                raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MOST}")
+        for name, values, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1),
+                                   ("dilation", self.dilation, 1), ("padding", pads, -MAX_SIZE),
+                                   ("groups", (self.groups,), 1)):  # fmt: skip
+            if values and not least <= min(values) <= max(values) <= MAX_SIZE:
+                raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MAX_SIZE}")
         padded = tuple([max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding)])
         for layout, shape, width, what in (
             (self.src, (self.n, self.ic, *padded), self.types.src.itemsize, "input with its padding"),
             (self.dst, self.dst_shape, self.types.dst.itemsize, "output"),
         ):
             blocks = [f.size for f in layout.factors if f.size]  # padding adds less than a block in each dimension
-            if width * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
+            if width * prod([max(1, n) for n in shape]) * prod(blocks) < MAX_BYTES:
                 continue
-            if width * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
+            if width * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MAX_BYTES:
                 raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
 
     def between(self, src: Layout, dst: Layout) -> ConvProblem:
@@ -187,7 +188,7 @@ def pads_text(padding: Pairs) -> str:
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
-    if type(value) is int and least <= value <= MOST:  # the usual case
+    if type(value) is int and least <= value <= MAX_SIZE:  # the usual case
         return (value,) * rank
     values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:
@@ -197,8 +198,8 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     if len(values) != rank or any(v < least for v in values):
         several = f", or {rank} of them" * (rank > 1)
         raise ValueError(f"{what}: expected an int of at least {least}{several}, got {value!r}")
-    if any(v > MOST for v in values):
-        raise ValueError(f"{what}: {value!r} is beyond {MOST}")
+    if any(v > MAX_SIZE for v in values):
+        raise ValueError(f"{what}: {value!r} is beyond {MAX_SIZE}")
     return values
 
 

@@ -37,7 +37,7 @@ from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
 from .descriptions import describe_candidate, describe_conv
-from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
+from .problem import ACCURACIES, KEY, MAX_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
 
@@ -46,9 +46,9 @@ PACK_CALL_SECONDS = 5e-6  # overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
 SLOW_RATIO = 4.0  # of a candidate's estimate to the machine's limit: above it the candidate is slow
-MOST_WARNED = 1024  # problems with a warning that are remembered
-_warned = Cache(MOST_WARNED)
-MOST_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
+MAX_WARNED = 1024  # problems with a warning that are remembered
+_warned = Cache(MAX_WARNED)
+MAX_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
 LONGEST_STRIDE_BYTES = 1 << 48  # of arrays in an address space
 COLD_BYTES = 64 << 20  # of copies of a filter that are used in turn: enough that each has left the caches
 COLD_COPIES = 256  # of a filter, at most
@@ -298,7 +298,7 @@ def _built(build: Callable[[Arrays], Runs], arrays: Arrays) -> Runs:
 def check_strides(p: ConvProblem, arrays: Arrays) -> None:
     """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
     reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
-    if reach * max(map(abs, (*arrays.x_strides, *arrays.y_strides)), default=0) >= MOST_BYTES:
+    if reach * max(map(abs, (*arrays.x_strides, *arrays.y_strides)), default=0) >= MAX_BYTES:
         raise ValueError(
             f"{p}: {reach} pixels at byte strides of {arrays.x_strides} and {arrays.y_strides} are beyond 2**62 bytes"
         )
@@ -362,9 +362,9 @@ def cold_seconds(task: ConvTask, name: str) -> float:
 
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
-    """The features of a convolution on so many threads; ValueError if it has more than `MOST_CHANNELS`."""
-    if max(p.ic, p.oc) > MOST_CHANNELS:
-        raise ValueError(f"{p.ic} > {p.oc} channels, at most {MOST_CHANNELS} are looked at")
+    """The features of a convolution on so many threads; ValueError if it has more than `MAX_CHANNELS`."""
+    if max(p.ic, p.oc) > MAX_CHANNELS:
+        raise ValueError(f"{p.ic} > {p.oc} channels, at most {MAX_CHANNELS} are looked at")
     ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
     in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
     (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)

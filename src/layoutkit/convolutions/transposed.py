@@ -42,7 +42,7 @@ from .calls import (
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps, stands_for
-from .problem import MOST, in_sizes, pad_pairs, per_axis, sizes_text
+from .problem import MAX_SIZE, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
 from .types import asked_of
 
@@ -79,7 +79,7 @@ class _ConvTranspose(ConvolutionBase):
             f.own()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
-        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding", -MOST)
+        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding", -MAX_SIZE)
         self._output_padding = per_axis(output_padding, rank, f"{what}: output_padding", 0)
         for extra, s, d in zip(self._output_padding, f.stride, f.dilation):
             if extra >= max(s, d):

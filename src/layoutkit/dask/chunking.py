@@ -17,7 +17,7 @@ from ..formats.layout import Layout
 from .axes import Cuttable, ranges
 from .sources import Chunks, Source, Stored
 
-LEAST_SHARE = 8  # of the size of chunks that dask is configured for, tiles of files have an eighth at least
+MIN_SHARE = 8  # of the size of chunks that dask is configured for, tiles of files have an eighth at least
 
 
 class Cutting(NamedTuple):
@@ -166,7 +166,7 @@ def _of_file(source: Stored, src: Layout, dst: Layout, dims: Sequence[Cutting], 
         if not better:
             break
         gain, _, more = min(better)
-        if gain >= 1 and nbytes(counts) * LEAST_SHARE >= limit:
+        if gain >= 1 and nbytes(counts) * MIN_SHARE >= limit:
             break
         counts = more
     return [cuts(dim, count) for dim, count in enumerate(counts)]

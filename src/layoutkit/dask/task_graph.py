@@ -22,7 +22,7 @@ from .shared import Measured
 from .sources import Checked, Chunks, Source, piece_of
 
 KEPT_TILES = 2  # as much memory stays for the next ones
-MOST_CARRIED = 4096  # bytes of work that each task carries
+MAX_CARRIED = 4096  # bytes of work that each task carries
 
 
 class Layer(MaterializedLayer):
@@ -61,7 +61,7 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
     token = tokenize(what, work, [r.source.token for r in reads], result)
     name, shared = f"{what}-{token}", f"{what}-work-{token}"
     # Work that carries little travels in each task where tiles are made of tiles: so dask makes one task of both.
-    apart = work.nbytes > MOST_CARRIED or not any(_made_by_us(r.source) for r in reads)
+    apart = work.nbytes > MAX_CARRIED or not any(_made_by_us(r.source) for r in reads)
     checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
     along = [[[r.parts(dim, x) for x in outputs] for dim, outputs in enumerate(r.outputs(by_dim))] for r in reads]

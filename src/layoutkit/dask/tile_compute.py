@@ -20,8 +20,8 @@ from .physical_windows import PhysicalWindow, gathered, physical_window
 from .reads import Pieces
 
 STRIP_BYTES = 2 << 20  # of what strips read
-LEAST_INNER = 0.5  # of the outputs of a tile, for them to be computed apart from the others
-LEAST_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a fourth at most
+MIN_INNER = 0.5  # of the outputs of a tile, for them to be computed apart from the others
+MIN_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a fourth at most
 
 # ``compute(x, box, windows, outputs, out)``: `outputs` by dimension, of `x`, the array of `box`; `windows` are those of
 # batch and spatial dimensions. Into `out` unless that is None.
@@ -99,7 +99,7 @@ def _inner(
     if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in inner):
         return None
     beside = src.factors[-1].dim
-    most = prod(b - a for a, b in inner) >= LEAST_INNER * prod(b - a for a, b in outputs)
+    most = prod(b - a for a, b in inner) >= MIN_INNER * prod(b - a for a, b in outputs)
     return inner if most and (beside == 1 or inner[beside] == outputs[beside]) else None
 
 
@@ -137,7 +137,7 @@ def rows_of_strips(
         if not (dst.block(dim) == src.block(dim) == 1 < shape[dim]):
             continue
         axis = axes[max(0, dim - 1)]
-        least = -(-LEAST_ROWS * max(0, axis.reach - axis.stride) // axis.stride)
+        least = -(-MIN_ROWS * max(0, axis.reach - axis.stride) // axis.stride)
         rows[dim] = min(shape[dim], max(1, least, STRIP_BYTES * shape[dim] // nbytes))
         nbytes = nbytes * rows[dim] // shape[dim]
         if rows[dim] > 1:

@@ -192,7 +192,7 @@ def split(m: Map, at: int) -> tuple[Map, Map]:
     return tuple(rest), tuple(reversed(inner))
 
 
-MOST_COMPARED = 1 << 12  # indices of a map that are compared one by one
+MAX_COMPARED = 1 << 12  # indices of a map that are compared one by one
 
 
 def compose(a: Map, b: Map) -> Map:
@@ -207,7 +207,7 @@ def compose(a: Map, b: Map) -> Map:
     ------
     ValueError
         It is not a map: the digits of `b` carry into one another in `a`, or an offset lies outside `a`. Digits that
-        carry may happen to give a map; beyond `MOST_COMPARED` indices that is not looked for.
+        carry may happen to give a map; beyond `MAX_COMPARED` indices that is not looked for.
     """
     if not size(b):
         return tuple(Mode(e, 0) for e, _ in b)
@@ -217,7 +217,7 @@ def compose(a: Map, b: Map) -> Map:
         return _composed(a, b)
     except ValueError:
         composed = tuple(Mode(e, apply(a, s) if e > 1 else 0) for e, s in b)  # the only one that it could be
-        if size(b) > MOST_COMPARED or any(apply(composed, i) != apply(a, apply(b, i)) for i in range(size(b))):
+        if size(b) > MAX_COMPARED or any(apply(composed, i) != apply(a, apply(b, i)) for i in range(size(b))):
             raise
         return coalesce(composed)
 

@@ -16,7 +16,7 @@ from .._core.runtime.pool import Pool
 HAS_MAPPINGS = hasattr(mmap, "MAP_ANONYMOUS")
 MEMORY = "LAYOUTKIT_MEMORY"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-MOST_DIGITS = 18  # exabytes
+MAX_DIGITS = 18  # exabytes
 
 
 def _bound() -> int:
@@ -24,7 +24,7 @@ def _bound() -> int:
     setting = os.environ.get(MEMORY, "")
     if text := setting.strip().upper():
         number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
-        if not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
+        if not (number.isascii() and number.isdecimal() and len(number) <= MAX_DIGITS):
             raise ImportError(f"{MEMORY}={setting!r}: expected bytes, such as 268435456 or 256M")
         return int(number) * UNITS[unit]
     try:

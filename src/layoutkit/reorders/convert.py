@@ -50,7 +50,7 @@ LIMITS: dict[str, Range] = {
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
-MOST_DECIDED = 1024  # scales that are checked for whether a product may replace the quotient: 20 us each
+MAX_DECIDED = 1024  # scales that are checked for whether a product may replace the quotient: 20 us each
 INTEGERS = set(LIMITS)  # without bool, which is an integer only as a source
 
 
@@ -289,7 +289,7 @@ def _products_decide(scale: np.ndarray) -> bool:
     the float32 nearest to scale * middle is tried for all half-integers between 8-bit integers. For many scales this
     would take longer than the quotients.
     """
-    if scale.size > MOST_DECIDED:
+    if scale.size > MAX_DECIDED:
         return False
     halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
     beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])

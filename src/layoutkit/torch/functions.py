@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from ..convolutions.problem import MOST, in_sizes
+from ..convolutions.problem import MAX_SIZE, in_sizes
 from . import operators
 from .memory import gives_channels_last
 
@@ -27,7 +27,7 @@ def _rank(name: str, weight: Any) -> int:
 
 def _ints(what: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
     """An attribute by axis: of an int, or a tuple or list of one or as many as there are axes."""
-    if type(value) is int and least <= value <= MOST:  # the usual case
+    if type(value) is int and least <= value <= MAX_SIZE:  # the usual case
         return (value,) * rank
     try:
         values = tuple([_int(v) for v in (value if isinstance(value, (tuple, list)) else (value,))])
@@ -35,9 +35,9 @@ def _ints(what: str, name: str, value: Any, rank: int, least: int) -> tuple[int,
         raise TypeError(f"{what}: {name}: expected an int or a tuple of {rank}, got {value!r}") from None
     if len(values) == 1:
         values *= rank
-    if len(values) != rank or min(values) < least or max(values) > MOST:
+    if len(values) != rank or min(values) < least or max(values) > MAX_SIZE:
         several = f", or {rank} of them" * (rank > 1)
-        raise ValueError(f"{what}: {name}: expected an int of {least} to {MOST}{several}, got {value!r}")
+        raise ValueError(f"{what}: {name}: expected an int of {least} to {MAX_SIZE}{several}, got {value!r}")
     return values
 
 
@@ -54,8 +54,8 @@ def _groups(what: str, groups: Any) -> int:
         number = _int(groups)
     except TypeError:
         raise TypeError(f"{what}: groups: expected an int, got {groups!r}") from None
-    if not 1 <= number <= MOST:
-        raise ValueError(f"{what}: groups: expected an int of 1 to {MOST}, got {groups!r}")
+    if not 1 <= number <= MAX_SIZE:
+        raise ValueError(f"{what}: groups: expected an int of 1 to {MAX_SIZE}, got {groups!r}")
     return number
 
 

@@ -23,7 +23,7 @@ from .executor cimport (
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
 
 cdef enum:
-    MOST_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
+    MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
 
 cdef struct Work:
     # What a thread keeps while it goes through its tasks.
@@ -340,7 +340,7 @@ cdef class PixelRows(Executor):
         """Tiles [t, stop) of a block and panel, by blocks of taps."""
         cdef lk_gemm *tile = &s.tile
         cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, ahead, row, row0 = self.tiles.row(s.first)
-        cdef int64_t done, most = MOST_PENDING_BYTES // (self.nr * self.sum_item)  # rows before `done` have had the epilogue
+        cdef int64_t done, most = MAX_PENDING_BYTES // (self.nr * self.sum_item)  # rows before `done` have had the epilogue
         cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.tap_bytes()
         cdef int64_t rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
         cdef bint masked = self.padded and not self.gather, last, follows

@@ -21,7 +21,7 @@ from .executor cimport Geometry, ceil_div, geometry_of, share, share_of
 cdef enum:
     MAX_LISTED = 2048      # pixels that are sorted: in larger images few are at the border
     MAX_WORDS = 16         # of the set of taps, each of 64 taps
-    LEAST_TILES = 4        # in a period of a large batch, so that its last tile wastes little
+    MIN_TILES = 4        # in a period of a large batch, so that its last tile wastes little
     FEW_TASKS = 24         # per thread: with more, whole tiles are balanced well enough
 
 cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
@@ -77,7 +77,7 @@ cdef class PixelTiles:
             while g.n % self.period_images:
                 self.period_images -= 1
             self.period_rows = self.period_images * image
-            self.listed = self.period_images == g.n or self.period_rows >= LEAST_TILES * mr
+            self.listed = self.period_images == g.n or self.period_rows >= MIN_TILES * mr
         if self.listed:
             self.list_pixels()
         else:

@@ -1,6 +1,6 @@
 from .executor import WeightSums
 
-MOST_TAPS: int
+MAX_TAPS: int
 
 class TapSums(WeightSums):
     def __init__(

@@ -19,13 +19,12 @@ from .executor cimport WeightSums, aligned, ceil_div, share
 
 cdef enum:
     BLOCK_STEPS = 256  # pixels of a block, roughly
-    MAX_TAPS = 64      # of a call
     COPIED_BYTES = 24 << 10  # of x, at most, for a block
     PART_VECTORS = 8   # at most
     TASKS = 4          # per thread, at least, if vectors share a part
 
-
-MOST_TAPS = MAX_TAPS
+cpdef enum:
+    MAX_TAPS = 64      # of a call
 
 
 cdef struct Range:

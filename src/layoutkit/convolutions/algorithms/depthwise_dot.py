@@ -22,8 +22,8 @@ from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
 PIECE = 16  # channels that are gathered at a time
-MOST_COLUMNS = 1 << 22  # of a row
-MOST_PANEL_BYTES = 1 << 20  # of the gathered columns of a tile
+MAX_COLUMNS = 1 << 22  # of a row
+MAX_PANEL_BYTES = 1 << 20  # of the gathered columns of a tile
 # Times, in those of a multiplication of vectors:
 COLUMN_STEPS = 1.0  # gathering a column of a quad
 OUTPUT_STEPS = 3.0  # storing an output
@@ -56,7 +56,7 @@ class DepthwiseDot(Algorithm):
         step, apart, _ = _columns(p)
         reach = (p.kernel[-1] - 1) * apart + 1
         bytes_of_row = 256 * (8 * step + reach) // 4  # of the input, in the panel
-        if (p.out[-1] - 1) * step + reach > MOST_COLUMNS or p.taps // p.kernel[-1] * bytes_of_row > MOST_PANEL_BYTES:
+        if (p.out[-1] - 1) * step + reach > MAX_COLUMNS or p.taps // p.kernel[-1] * bytes_of_row > MAX_PANEL_BYTES:
             return f"a tile of {p.kernel}, stride {p.stride}, dilation {p.dilation} reads more than is kept"
         return None
 

@@ -28,7 +28,7 @@ from .base import tile_of
 from .sums import FilterSums, filter_by_taps, seconds_of
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
-MOST_PHASES = 64  # of a row in the copy
+MAX_PHASES = 64  # of a row in the copy
 FEW_CHANNELS = 32  # of a group: with at most so many, taps and channels are folded into one loop
 
 
@@ -45,8 +45,8 @@ class Planes(FilterSums):
             return "a kernel of one tap reads every pixel once, unpadded"
         if any(n < 0 for pair in p.padding for n in pair):
             return f"padding {p.padding} leaves out inputs"
-        if _phases(p) > MOST_PHASES:
-            return f"a stride of {p.stride[-1]} along the width, at most {MOST_PHASES} copies of a row lie side by side"
+        if _phases(p) > MAX_PHASES:
+            return f"a stride of {p.stride[-1]} along the width, at most {MAX_PHASES} copies of a row lie side by side"
         return None
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:

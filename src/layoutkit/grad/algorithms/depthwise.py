@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..._core.nests.tap_sums import MOST_TAPS, TapSums
+from ..._core.nests.tap_sums import MAX_TAPS, TapSums
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
 from ...convolutions.algorithms.base import flops_per_second, rows_of
@@ -25,8 +25,8 @@ class Depthwise:
     def supports(self, p: ConvProblem) -> str | None:
         if not p.groups == p.ic == p.oc:
             return f"{p.ic} > {p.oc} channels in {p.groups} groups are not one channel a group"
-        if p.taps > MOST_TAPS:
-            return f"{p.taps} taps, it takes {MOST_TAPS}"
+        if p.taps > MAX_TAPS:
+            return f"{p.taps} taps, it takes {MAX_TAPS}"
         for layout in (p.src, p.dst):
             if not channels_innermost(layout):
                 return f"layout {layout} does not have its channels innermost"
