@@ -16,7 +16,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime import registry
-from .axes import merged, offsets, viewed_array
+from .axes import addressable, merged, offsets, viewed_array
 from .ways import TYPES, broadcasts, product_cycles
 
 from ..kernels cimport LK_EPILOGUE, LK_WEIGHTS, lk_kernel
@@ -143,8 +143,7 @@ cdef class Attention(Operation):
 
     cdef int set_strides(self, views, outer) except -1:
         cdef int i
-        # The address of an empty array is NULL, to which nothing may be added: it has strides of 0.
-        views = [x if x.size else np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in views]
+        views = [addressable(x) for x in views]
         axes = merged([(n, *(x.strides[i] for x in views)) for i, n in enumerate(outer)])
         for i, x in enumerate(views):
             self.matrix[i] = <const int64_t *>self.keep(offsets(axes, 1 + i))

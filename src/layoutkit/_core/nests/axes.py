@@ -22,6 +22,11 @@ def merged(axes: Iterable[Axis]) -> list[Axis]:
     return out
 
 
+def addressable(x: np.ndarray) -> np.ndarray:
+    """`x`, with strides of 0 if it is empty: a run gets NULL for it, to which nothing may be added."""
+    return x if x.size else np.broadcast_to(np.zeros((), x.dtype), x.shape)
+
+
 def offsets(axes: Sequence[Axis], which: int) -> np.ndarray:
     """Of all indices of axes, in order, by strides number `which`."""
     at = np.zeros((), np.int64)

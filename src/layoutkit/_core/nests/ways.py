@@ -12,7 +12,7 @@ import numpy as np
 
 from ..runtime import registry
 from ..runtime.registry import Kernel
-from .axes import merged
+from .axes import addressable, merged
 from .pixel_tiles import tile_cycles
 
 # Cycles of an element that is packed: of a contiguous row, transposed, gathered.
@@ -48,6 +48,7 @@ class Way:
     ) -> None:
         if swapped:
             a, b, c = (x.swapaxes(-1, -2) for x in (b, a, c))
+        a, b = addressable(a), addressable(b)
         self.kernel, self.swapped, self.joins = kernel, swapped, joins
         self.a, self.b, self.c = a, b, c
         self.constant_a, self.constant_b = constant == "ab"[swapped], constant == "ba"[swapped]
