@@ -10,7 +10,7 @@ from layoutkit import Layout
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.route import Route
+from layoutkit.convolutions.route import Route, useful_threads
 from layoutkit.convolutions.task import contiguous
 from layoutkit.convolutions.types import TYPES
 from layoutkit.memory.spans import PlanError
@@ -88,3 +88,11 @@ def test_a_padded_copy_whose_elements_overlap_is_an_error():
 
     with pytest.raises(PlanError, match="overlap"):
         route_of(p, planes, padded=overlapping)
+
+
+@pytest.mark.parametrize("channels,size,groups,threads", [
+    (16, (1, 1), 1, 1), (16, (12, 12), 1, 1), (512, (1, 1), 1, 4), (512, (12, 12), 512, 4), (256, (12, 12), 1, 4),
+])  # fmt: skip
+def test_threads_share_much_arithmetic_or_many_bytes(channels, size, groups, threads):
+    p = replace(problem("NHWC", groups, channels, (1, 1)), size=size)
+    assert useful_threads(p, 4) == threads

@@ -1,7 +1,16 @@
 """Variants: their names are the keys of stored cost tables, so that none may change or come to mean another one."""
 
+import numpy as np
+import pytest
+
+from layoutkit import Layout
+from layoutkit.choosing.best import choices
+from layoutkit.reorders.binding import MOVED, Call, decide
+from layoutkit.reorders.costs import MEMORY
+from layoutkit.reorders.estimate import level_of
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Blocking, Nest
+from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.slabs import Runs, Slab
 from layoutkit.reorders.variants import VARIANTS, Variant, tell
 
@@ -61,3 +70,18 @@ def test_what_a_plan_tells_of_its_nests():
     assert tell([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
     slab = Slab((1, 2), (1, 2), (Loop(7, 10, 4096),), (), 0, 0, (), (), 4096, nest, Runs(64, ()), True)
     assert tell([nest], VARIANTS["slabs"], slab) == ("slabs of 4096 bytes, loops 7(10>4096)", line)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 8, 7, 7), (1, 72, 56, 56), (1, 512, 500, 500)])
+def test_what_is_read_next_is_not_written_past_caches_that_hold_it(shape, threads):
+    problem = ReorderProblem(Layout("NCHW"), Layout("nChw16c"), shape, 4, threads)
+    ways = choices(problem)
+    kept = problem.read_next(ways)
+    if level_of(problem.work) == MEMORY:
+        assert kept == ways
+    else:
+        assert {VARIANTS[way.candidate.name].stream for way in kept} == {False}
+    x = np.broadcast_to(np.float32(0), shape)
+    call = Call(x, "NCHW", "nChw16c", shape, None, MOVED, None, None, 0, threads)
+    assert decide(call, read_next=True).variant in [way.candidate.name for way in kept]

@@ -121,6 +121,11 @@ class ConvProblem:
         return self.types.src.itemsize * prod(self.src_shape)
 
     @property
+    def filter_bytes(self) -> int:
+        """Of the filter, before it is packed."""
+        return self.types.filter.itemsize * self.oc * (self.ic // self.groups) * self.taps
+
+    @property
     def dst_bytes(self) -> int:
         """Bytes of the output, without pads."""
         return self.types.dst.itemsize * prod(self.dst_shape)

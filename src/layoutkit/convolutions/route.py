@@ -28,7 +28,8 @@ from .types import converted, dtype_of
 if TYPE_CHECKING:
     from .algorithms.base import Algorithm
 
-SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings
+SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings,
+SMALL_BYTES = 192 << 10  # unless more than these are read and written
 MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather
 NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time: for how often a call checks for signals
 
@@ -147,7 +148,8 @@ def _moves(src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str
 
 def useful_threads(p: ConvProblem, threads: int) -> int:
     """How many of `threads` a convolution uses."""
-    return threads if p.flops >= SMALL_FLOPS else 1
+    moved = p.src_bytes + p.dst_bytes + p.filter_bytes
+    return threads if p.flops >= SMALL_FLOPS or moved >= SMALL_BYTES else 1
 
 
 def check_executor(executor: Executor, source: Span, destination: Span, what: str) -> tuple[int, int]:

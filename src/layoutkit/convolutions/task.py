@@ -333,8 +333,7 @@ def slowness(task: Slow, ways: Sequence[Choice]) -> str | None:
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
     kernel = rows_of("gemm", p.types.rows_or_wide("gemm"), registry.isa())[0]
     flops = p.flops / (kernel.kr * flops_per_second(kernel))
-    filter_bytes = p.types.filter.itemsize * p.oc * (p.ic // p.groups) * p.taps
-    floor = max(flops, move_seconds(2 * (p.src_bytes + p.dst_bytes + filter_bytes))) / task.threads
+    floor = max(flops, move_seconds(2 * (p.src_bytes + p.dst_bytes + p.filter_bytes))) / task.threads
     if best.estimate < SLOW_RATIO * floor:
         return None
     return (

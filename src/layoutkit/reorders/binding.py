@@ -118,12 +118,12 @@ def layouts_of(src, dst) -> tuple | None:
     return None if type(src) is type(dst) is str else (src, dst)
 
 
-def bind(call: Call, key: tuple | None) -> Bound:
-    """The binding of a call on plain arrays whose elements only move; it is cached under `key` if that is not None. The
-    caller checks whether `out` fits."""
+def bind(call: Call, key: tuple) -> Bound:
+    """The binding of a call on plain arrays whose elements only move; it is cached under `key`. The caller checks
+    whether `out` fits."""
     decided = decide(call)
     bound, learner = decided.bound, decided.learner
-    if key is None or learner is None or learner.over:
+    if learner is None or learner.over:
         return bound
 
     def done(best: Any) -> None:
@@ -141,7 +141,8 @@ class Decided(NamedTuple):
     learner: Learner | None = None
 
 
-def decide(call: Call) -> Decided:
+def decide(call: Call, read_next: bool = False) -> Decided:
+    """`read_next`: the result stays in the caches that hold it, and nothing is learned."""
     src, dst, array = format_of(call.src, "src"), format_of(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
@@ -155,7 +156,9 @@ def decide(call: Call) -> Decided:
     move = transfer(call, src, dst, box)
     problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
     ranked = choices(problem)
-    learner = learner_of(problem, ranked, move, pad)
+    if read_next:
+        ranked = problem.read_next(ranked)
+    learner = None if read_next else learner_of(problem, ranked, move, pad)
     name = learner.name if learner and learns(ranked) else suited(ranked, move)
     bound = bound._replace(run=program(move, name, pad), threads=threads, problem=problem, way=name)
     return Decided(bound, move, name, learner)
@@ -212,10 +215,11 @@ def bind_conversion(call: Call) -> Bound:
 def compiled(
     array: np.ndarray, src, dst, shape: tuple[int, ...], out: np.ndarray, threads: int, numbers: Numbers = MOVED
 ) -> tuple[Reordering, int] | None:
-    """What reorders arrays like these without Python, and on how many threads; None: there is nothing to move."""
+    """What reorders arrays like these without Python, for a result that is read next, and on how many threads; None:
+    there is nothing to move."""
     call = Call(array, src, dst, shape, out, numbers, None, None, 0, threads)
     if not numbers.change(array.dtype):
-        bound = bind(call, None)
+        bound = decide(call, read_next=True).bound
         return None if bound.run is None else (bound.run, bound.threads)
     bound = bind_conversion(call)
     return None if bound.run is None else (Conversion(bound.run, *bound.parameters), bound.threads)

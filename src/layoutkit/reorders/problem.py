@@ -16,7 +16,7 @@ from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.machine_profile import scale
 from ..choosing.model import reads
-from ..choosing.problem import Candidate, Problem
+from ..choosing.problem import Candidate, Choice, Problem
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
@@ -108,6 +108,15 @@ class ReorderProblem(Problem):
                 build = partial(program, t, name, bytes(self.width))
                 yield Candidate(name, seconds, build, describe=variant.words)
 
+    def evicts(self, name: str) -> bool:
+        """Whether a variant writes past caches that hold source and destination: it may be the fastest, but whoever
+        reads the result next waits for memory."""
+        return VARIANTS[name].stream and level_of(self.work) != MEMORY
+
+    def read_next(self, ways: Sequence[Choice]) -> tuple[Choice, ...]:
+        """Those choices that leave the result in the caches, for whoever reads it next; all if there is none."""
+        return tuple(way for way in ways if not self.evicts(way.candidate.name)) or tuple(ways)
+
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
         """A function that returns how a variant moves elements, as a key of `COSTS` of this level, and the counts; None
         if the variant is no candidate."""
@@ -160,4 +169,5 @@ def best_program(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, s
     """The program of a whole tensor by the best variant on one thread, for operations that reorder as a part of their
     work."""
     t = Transfer(src, dst, width, src_strides, dst_strides, Box.all_of(shape))
-    return program(t, choices(ReorderProblem(src, dst, shape, width, 1))[0].candidate.name, bytes(width))
+    problem = ReorderProblem(src, dst, shape, width, 1)
+    return program(t, problem.read_next(choices(problem))[0].candidate.name, bytes(width))

@@ -143,10 +143,13 @@ def _functions(node: Node, known: Mapping[str, Known]) -> int:
 
 
 def _move_seconds(problem: ReorderProblem) -> float:
-    """Seconds of a reorder: as measured, else the plain estimate, as correcting it by similar problems is slow."""
+    """Seconds of a reorder whose result is read next: as measured, else the plain estimate, as correcting it by similar
+    problems is slow."""
     if tuning.mode() == "measure" or cost_table.costs(problem.key):
-        return choices(problem)[0].seconds
-    return min(c.estimate for c in candidates_of(problem))
+        seconds = {c.candidate.name: c.seconds for c in choices(problem)}
+    else:
+        seconds = {c.name: c.estimate for c in candidates_of(problem)}
+    return min(seconds[name] for name in [name for name in seconds if not problem.evicts(name)] or seconds)
 
 
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
