@@ -234,7 +234,7 @@ class Model:
         )
 
 
-control.inside.model = Model
+control.hooks.model = Model
 
 
 def _sources(graph: Graph, tensor: str) -> list[str]:

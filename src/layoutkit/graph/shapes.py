@@ -54,7 +54,7 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
     return tensors
 
 
-control.inside.infer = infer
+control.hooks.infer = infer
 
 
 def _checked(shape: Sequence[int], dtype: Any, what: str, max_bytes: int = MAX_BYTES) -> tuple[int, ...]:

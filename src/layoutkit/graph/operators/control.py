@@ -15,24 +15,24 @@ from ..ir import Body, Node, TensorType
 from .base import DataDependent, InputTypes, Known, Unsupported, normal, operator, required
 
 MAX_TRIPS = 1 << 24  # of a loop
-MAX_BYTES = 1 << 35  # of what iterations leave
+MAX_BYTES = 1 << 35  # of the stacked results of iterations
 
 
-class Inside:
-    """What is done with graphs inside of nodes, by modules that know operators, and say so when they are imported."""
+class Hooks:
+    """Functions of modules that import this one, which set them here: a body is run as a model is."""
 
     infer: Callable[..., dict[str, Known]]  # `shapes.infer`
     model: Callable[..., Any]  # `model.Model`
 
 
-inside = Inside()
+hooks = Hooks()
 
 
 # ---- bodies
 
 
-def _given(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Known]) -> dict[str, Known]:
-    """By name, what is known of the inputs and the captured tensors of a body."""
+def _tensors_of(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Known]) -> dict[str, Known]:
+    """By name, the inputs and the captured tensors of a body."""
     if len(inputs) != len(body.inputs):
         raise ValueError(f"a body of {len(body.inputs)} inputs, given {len(inputs)}")
     own = {name: required(x) for (name, _), x in zip(body.inputs, inputs)}
@@ -41,45 +41,45 @@ def _given(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Kn
 
 def results_of(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Known], node: Node) -> list[Known]:
     """What is known of the results of a body."""
-    given = _given(body, inputs, captured)
-    values = {name: x.value for name, x in given.items() if x.value is not None}
-    unknown = {name: x for name, x in given.items() if x.value is None}
-    graph = body.graph({name: TensorType(x.dtype, x.shape) for name, x in unknown.items()}, values)
+    tensors = _tensors_of(body, inputs, captured)
+    values = {name: x.value for name, x in tensors.items() if x.value is not None}
+    variable = {name: x for name, x in tensors.items() if x.value is None}
+    graph = body.graph({name: TensorType(x.dtype, x.shape) for name, x in variable.items()}, values)
     try:
-        known = inside.infer(graph, {name: x.shape for name, x in unknown.items()})
+        known = hooks.infer(graph, {name: x.shape for name, x in variable.items()})
     except DataDependent as error:
         raise run_first(node, str(error)) from error
     return [known[name] for name in body.outputs]
 
 
-def run_first(node: Node, why: str) -> DataDependent:
-    """What to raise where only a run of a node tells the shapes of its results."""
-    return DataDependent(f"{node}: the shapes of its results depend on data: {why}", node.present_inputs()[0], node)
+def run_first(node: Node, reason: str) -> DataDependent:
+    """The error to raise where the shapes of a node's results are known only once it has run."""
+    return DataDependent(f"{node}: the shapes of its results depend on data: {reason}", node.present_inputs()[0], node)
 
 
 def captured_by(node: Node, inputs: Sequence[Any]) -> dict[str, Any]:
-    """By their names in the bodies, the tensors that a node's bodies read from around it."""
+    """By their names in its bodies, the tensors of the graph around a node that these read."""
     names = node.attributes["captured"]
     return dict(zip(names, inputs[len(inputs) - len(names) :]))
 
 
-def _computed(body: Body, given: Mapping[str, np.ndarray], attributes: Mapping[str, Any]) -> list[np.ndarray]:
+def _run_body(body: Body, tensors: Mapping[str, np.ndarray], attributes: Mapping[str, Any]) -> list[np.ndarray]:
     """The results of a body."""
     options = {name: attributes[name] for name in ("accuracy", "threads") if name in attributes}
-    types = {name: TensorType(value.dtype, (name,) * value.ndim) for name, value in given.items()}
+    types = {name: TensorType(value.dtype, (name,) * value.ndim) for name, value in tensors.items()}
     key = tuple(types.items()), tuple(options.items())
     model = body.models.get(key)
     if model is None:
-        model = body.models[key] = inside.model(body.graph(types), **options)
-    found = model.run(given)
-    return [found[name] for name in body.outputs]
+        model = body.models[key] = hooks.model(body.graph(types), **options)
+    results = model.run(tensors)
+    return [results[name] for name in body.outputs]
 
 
 # ---- branches
 
 
 def branch_of(node: Node, inputs: Sequence[Known | None]) -> Body:
-    """The branch that is taken; DataDependent if the condition is not known."""
+    """The branch that a constant condition selects; DataDependent if it is not constant."""
     condition = required(inputs[0])
     if condition.value is None:
         raise DataDependent(f"{node}: which branch is taken depends on {node.inputs[0]!r}", node.inputs[0])
@@ -89,15 +89,15 @@ def branch_of(node: Node, inputs: Sequence[Known | None]) -> Body:
 
 
 def _if_shape(node, inputs):
-    found = results_of(branch_of(node, inputs), (), captured_by(node, inputs), node)
-    return [(x.dtype, x.shape) for x in found]
+    results = results_of(branch_of(node, inputs), (), captured_by(node, inputs), node)
+    return [(x.dtype, x.shape) for x in results]
 
 
 @operator("If", shape=_if_shape)
 def _if(inputs, attributes):
     captured = dict(zip(attributes["captured"], inputs[1:]))
     body = attributes["then_branch" if np.asarray(inputs[0]).item() else "else_branch"]
-    return _computed(body, {name: captured[name] for name in body.captured}, attributes)
+    return _run_body(body, {name: captured[name] for name in body.captured}, attributes)
 
 
 # ---- loops
@@ -113,7 +113,7 @@ def _of_loop(node: Node, inputs: InputTypes) -> tuple[Body, list[Known], dict[st
 
 
 def _single(dtype: Any, rank: int | None) -> Known:
-    """A number, as a tensor of no or one axis."""
+    """A tensor of one element, with no or one axis."""
     return Known(np.dtype(dtype), (1,) * (rank or 0))
 
 
@@ -122,27 +122,28 @@ def _without_value(x: Known) -> Known:
 
 
 def _loop_shape(node, inputs):
-    """Where each iteration leaves something, the number of iterations must be known."""
+    """Of the carried tensors, and of stacked results, for which the number of iterations must be known."""
     body, carried, captured = _of_loop(node, inputs)
     carried = [_without_value(x) for x in carried]
     trip, condition = inputs[0], inputs[1]
     counters = [_single(np.int64, body.inputs[0][1]), _single(bool, body.inputs[1][1])]
-    done, *found = results_of(body, [*counters, *carried], captured, node)
-    for x, y in zip(carried, found):
+    condition_after, *results = results_of(body, [*counters, *carried], captured, node)
+    for x, y in zip(carried, results):
         if x.dtype != y.dtype:
             raise ValueError(f"a carried tensor of {x.dtype} becomes {y.dtype}")
         if x.shape != y.shape:
             raise run_first(node, f"a carried tensor of shape {x.shape} becomes {y.shape}")
-    left = found[len(carried) :]
+    stacked = results[len(carried) :]
     types = [(x.dtype, x.shape) for x in carried]
-    if not left:
+    if not stacked:
         return types
-    goes_on = body.outputs[0] == body.inputs[1][0] or (done.value is not None and bool(done.value.all()))
+    always = condition_after.value is not None and bool(condition_after.value.all())
+    goes_on = body.outputs[0] == body.inputs[1][0] or always
     starts = condition is None or (condition.value is not None and bool(condition.value.all()))
     if trip is None or trip.value is None or not goes_on or not starts:
         raise run_first(node, "the number of iterations is not known")
     count = max(0, int(trip.value.reshape(-1)[0]))
-    return [*types, *((x.dtype, (count, *x.shape)) for x in left)]
+    return [*types, *((x.dtype, (count, *x.shape)) for x in stacked)]
 
 
 @operator("Loop", shape=_loop_shape)
@@ -152,23 +153,24 @@ def _loop(inputs, attributes):
     captured = {name: v for name, v in zip(names, around) if name in body.captured}
     limit, condition, *carried = own
     limit = None if limit is None else int(np.asarray(limit).reshape(-1)[0])
-    going = condition is None or bool(np.asarray(condition).all())
+    goes_on = condition is None or bool(np.asarray(condition).all())
     ranks = [rank or 0 for _, rank in body.inputs[:2]]
-    left = [[] for _ in body.outputs[1 + len(carried) :]]
-    trip, nbytes, of = 0, 0, [name for name, _ in body.inputs]
-    while going and (limit is None or trip < limit):
+    stacks = [[] for _ in body.outputs[1 + len(carried) :]]
+    trip, nbytes, input_names = 0, 0, [name for name, _ in body.inputs]
+    while goes_on and (limit is None or trip < limit):
         if trip >= MAX_TRIPS:
             raise ValueError(f"more than {MAX_TRIPS} iterations")
         counters = np.full((1,) * ranks[0], trip, np.int64), np.full((1,) * ranks[1], True)
-        done, *found = _computed(body, {**captured, **dict(zip(of, (*counters, *carried)))}, attributes)
-        carried = found[: len(carried)]
-        for each, value in zip(left, found[len(carried) :]):
-            each.append(value)
+        tensors = {**captured, **dict(zip(input_names, (*counters, *carried)))}
+        condition, *results = _run_body(body, tensors, attributes)
+        carried = results[: len(carried)]
+        for stack, value in zip(stacks, results[len(carried) :]):
+            stack.append(value)
             nbytes += value.nbytes
         if nbytes > MAX_BYTES:
-            raise ValueError(f"iterations that leave more than {MAX_BYTES} bytes")
-        going, trip = bool(np.asarray(done).all()), trip + 1
-    return [*carried, *(_stacked(each, 0, body, i) for i, each in enumerate(left))]
+            raise ValueError(f"iterations with results of more than {MAX_BYTES} bytes")
+        goes_on, trip = bool(np.asarray(condition).all()), trip + 1
+    return [*carried, *(_stacked(stack, 0, body, i) for i, stack in enumerate(stacks))]
 
 
 def _stacked(values: list[np.ndarray], axis: int, body: Body, index: int) -> np.ndarray:
@@ -186,11 +188,13 @@ def _of_scan(attributes: Mapping[str, Any], ranks: Sequence[int], outputs: int):
     states = len(ranks) - count
     if not 0 < count <= len(ranks) or outputs < states:
         raise ValueError(f"{count} sequences of {len(ranks)} inputs, {outputs} outputs")
-    made = outputs - states
+    written = outputs - states
     axes, backward = (attributes.get(k) or [0] * count for k in ("scan_input_axes", "scan_input_directions"))
-    to, reverse = (attributes.get(k) or [0] * made for k in ("scan_output_axes", "scan_output_directions"))
-    if len(axes) != count or len(backward) != count or len(to) != made or len(reverse) != made:
-        raise ValueError(f"axes {axes} and {to}, directions {backward} and {reverse}: {count} sequences in, {made} out")
+    to, reverse = (attributes.get(k) or [0] * written for k in ("scan_output_axes", "scan_output_directions"))
+    if len(axes) != count or len(backward) != count or len(to) != written or len(reverse) != written:
+        raise ValueError(
+            f"axes {axes} and {to}, directions {backward} and {reverse}: {count} sequences in, {written} out"
+        )
     axes = [normal(int(a), rank, "Scan") for a, rank in zip(axes, ranks[states:])]
     return states, list(zip(axes, backward)), list(zip(to, reverse))
 
@@ -204,12 +208,12 @@ def _scan_shape(node, inputs):
         raise ValueError(f"sequences of {sorted(lengths)} elements")
     (length,) = lengths
     slices = [Known(x.dtype, (*x.shape[:a], *x.shape[a + 1 :])) for x, (a, _) in zip(own[states:], read)]
-    found = results_of(body, [*map(_without_value, own[:states]), *slices], captured, node)
-    for x, y in zip(own[:states], found):
+    results = results_of(body, [*map(_without_value, own[:states]), *slices], captured, node)
+    for x, y in zip(own[:states], results):
         if x.dtype != y.dtype or x.shape != y.shape:
             raise ValueError(f"a state of {x.dtype} {x.shape} becomes {y.dtype} {y.shape}")
     types = [(x.dtype, x.shape) for x in own[:states]]
-    for x, (a, _) in zip(found[states:], written):
+    for x, (a, _) in zip(results[states:], written):
         a = normal(int(a), len(x.shape) + 1, "Scan")
         types.append((x.dtype, (*x.shape[:a], length, *x.shape[a:])))
     return types
@@ -221,22 +225,22 @@ def _scan(inputs, attributes):
     own, around = inputs[: len(inputs) - len(names)], inputs[len(inputs) - len(names) :]
     captured = {name: v for name, v in zip(names, around) if name in body.captured}
     states, read, written = _of_scan(attributes, [x.ndim for x in own], len(body.outputs))
-    state, of = list(own[:states]), [name for name, _ in body.inputs]
+    state, input_names = list(own[:states]), [name for name, _ in body.inputs]
     sequences = [np.flip(x, a) if back else x for x, (a, back) in zip(own[states:], read)]
     length = sequences[0].shape[read[0][0]]
     if any(x.shape[a] != length for x, (a, _) in zip(sequences, read)):
         raise ValueError("sequences of different lengths")
-    left = [[] for _ in written]
+    stacks = [[] for _ in written]
     for t in range(length):
         slices = [np.ascontiguousarray(np.take(x, t, a)) for x, (a, _) in zip(sequences, read)]
         slices = [y.reshape(()) if x.ndim == 1 else y for x, y in zip(sequences, slices)]
-        found = _computed(body, {**captured, **dict(zip(of, (*state, *slices)))}, attributes)
-        state = found[:states]
-        for each, value in zip(left, found[states:]):
-            each.append(value)
-    results = []
-    for i, (each, (a, back)) in enumerate(zip(left, written)):
-        if not each:
+        outputs = _run_body(body, {**captured, **dict(zip(input_names, (*state, *slices)))}, attributes)
+        state = outputs[:states]
+        for stack, value in zip(stacks, outputs[states:]):
+            stack.append(value)
+    sequences = []
+    for i, (stack, (a, back)) in enumerate(zip(stacks, written)):
+        if not stack:
             raise Unsupported("a scan of an empty sequence: the shapes of its results are not known")
-        results.append(_stacked(each[::-1] if back else each, int(a), body, i))
-    return [*state, *results]
+        sequences.append(_stacked(stack[::-1] if back else stack, int(a), body, i))
+    return [*state, *sequences]

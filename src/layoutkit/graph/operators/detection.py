@@ -25,14 +25,14 @@ def _suppressed(inputs, attributes):
     if not 0 <= overlap <= 1:
         raise ValueError(f"iou_threshold {overlap}: expected 0 to 1")
     corners = _corners(boxes, attributes.get("center_point_box", 0))
-    found = [np.empty((0, 3), np.int64)]
+    selected = [np.empty((0, 3), np.int64)]
     for image, of_class in np.ndindex(scores.shape[:2] if most > 0 else (0, 0)):
         score = scores[image, of_class]
-        kept = np.arange(score.size) if least is None else np.flatnonzero(score > np.asarray(least).reshape(-1)[0])
-        order = kept[np.argsort(-score[kept], kind="stable")]
+        boxes_at = np.arange(score.size) if least is None else np.flatnonzero(score > np.asarray(least).reshape(-1)[0])
+        order = boxes_at[np.argsort(-score[boxes_at], kind="stable")]
         at = _greedy(corners[image][order], int(most), overlap)
-        found.append(np.stack([np.full(at.size, image), np.full(at.size, of_class), order[at]], 1))
-    return [np.concatenate(found).astype(np.int64, copy=False)]
+        selected.append(np.stack([np.full(at.size, image), np.full(at.size, of_class), order[at]], 1))
+    return [np.concatenate(selected).astype(np.int64, copy=False)]
 
 
 def _corners(boxes, centered):
@@ -45,7 +45,7 @@ def _corners(boxes, centered):
 
 
 def _greedy(corners, most, overlap):
-    """Of boxes, best first, those that are kept."""
+    """The indices of boxes, best first, that overlap no better one too much; at most `most`."""
     area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
     left, kept = np.arange(len(corners)), []
     while left.size and len(kept) < most:
@@ -246,10 +246,10 @@ def _weighted(x, taps, within):
             at.append(index)
             if share is not None:
                 weight = share if weight is None else weight * share
-        found = channels_last[(images, *at)]
+        samples = channels_last[(images, *at)]
         if inside is not None:
-            found = np.where(inside[..., None], found, found.dtype.type(0))
-        y = y + (found if weight is None else found * weight[..., None].astype(found.dtype, copy=False))
+            samples = np.where(inside[..., None], samples, samples.dtype.type(0))
+        y = y + (samples if weight is None else samples * weight[..., None].astype(samples.dtype, copy=False))
     return np.ascontiguousarray(np.moveaxis(y, -1, 1))
 
 
@@ -315,11 +315,11 @@ def _deform_conv(inputs, attributes):
     for g in range(apart):
         points = [base[i] + taps[i] + offset[:, g, :, :, i] for i in range(2)]  # [image, kh, kw, oh, ow]
         at = [_around(p.reshape(len(x), -1, ow), "linear") for p in points]
-        found = _weighted(x[:, g * each : (g + 1) * each], at, None)
-        found = found.reshape(len(x), each, prod(kernel), oh * ow)
+        samples = _weighted(x[:, g * each : (g + 1) * each], at, None)
+        samples = samples.reshape(len(x), each, prod(kernel), oh * ow)
         if mask is not None:
-            found = found * mask.reshape(len(x), apart, 1, prod(kernel), oh * ow)[:, g]
-        columns.append(found)
+            samples = samples * mask.reshape(len(x), apart, 1, prod(kernel), oh * ow)[:, g]
+        columns.append(samples)
     rows = np.concatenate(columns, 1).reshape(len(x), groups, -1, oh * ow)
     y = w.reshape(groups, w.shape[0] // groups, -1) @ rows
     y = y.reshape(len(x), w.shape[0], oh, ow)
@@ -339,22 +339,22 @@ def _unpooled(shape, attributes):
 
 def _unpool_shape(node, inputs):
     x, at = required(inputs[0]), required(inputs[1])
-    shape, told = _unpooled(x.shape, node.attributes), constants(node, inputs, 2)
-    if at.shape != x.shape or (told is not None and len(told) != len(shape)):
-        raise ValueError(f"indices of shape {at.shape}, a result of shape {told}")
-    return [(x.dtype, shape if told is None else [int(n) for n in told])]
+    shape, output_shape = _unpooled(x.shape, node.attributes), constants(node, inputs, 2)
+    if at.shape != x.shape or (output_shape is not None and len(output_shape) != len(shape)):
+        raise ValueError(f"indices of shape {at.shape}, a result of shape {output_shape}")
+    return [(x.dtype, shape if output_shape is None else [int(n) for n in output_shape])]
 
 
 @operator("MaxUnpool", shape=_unpool_shape)
 def _max_unpool(inputs, attributes):
     """Numbers where the largest ones of windows were; indices count the elements of what was pooled."""
-    x, at, told = (*inputs, None)[:3]
+    x, at, output_shape = (*inputs, None)[:3]
     inner = _unpooled(x.shape, attributes)
     y = np.zeros(inner, x.dtype)
     y.reshape(-1)[at.reshape(-1)] = x.reshape(-1)
-    if told is None:
+    if output_shape is None:
         return [y]
-    whole = np.zeros([int(n) for n in told], x.dtype)
+    whole = np.zeros([int(n) for n in output_shape], x.dtype)
     cut = tuple(slice(0, min(n, m)) for n, m in zip(inner, whole.shape))
     whole[cut] = y[cut]
     return [whole]

@@ -238,6 +238,6 @@ def _chain(inputs, attributes):
     value, *others = inputs
     operands = iter(others)
     for op, of_op, at, count in attributes["links"]:
-        given = [value if i == at else next(operands) for i in range(count)]
-        (value,) = OPERATORS[op].run(given, {**of_op, "op": op})
+        arrays = [value if i == at else next(operands) for i in range(count)]
+        (value,) = OPERATORS[op].run(arrays, {**of_op, "op": op})
     return [value]

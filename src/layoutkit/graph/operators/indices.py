@@ -1,4 +1,4 @@
-"""Operators that take elements of their input by indices along each axis, constant ones: which these are."""
+"""Operators that select elements of their input by constant indices along each axis, and these indices."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def indices_of(node: Node, known: Mapping[str, Known]) -> Indices | None:
     if node.op not in TAKING or any(name and v is None for name, v in zip(node.inputs[1:], inputs)):
         return None
     try:
-        found = _INDICES[node.op](node, x, y, inputs)
+        indices = _INDICES[node.op](node, x, y, inputs)
     except FAULTS:  # the operator itself says what is wrong
         return None
-    return None if found is None else [np.asarray(at, np.int64) for at in found]
+    return None if indices is None else [np.asarray(at, np.int64) for at in indices]
 
 
 def _slice(node, x, y, inputs):

@@ -112,9 +112,9 @@ def _slice(inputs, attributes):
 
 def cuts_of(shape, inputs, attributes):
     """By axis what a Slice takes, from its inputs after the first one, or its attributes."""
-    given = dict(zip(("starts", "ends", "axes", "steps"), (None if v is None else v.tolist() for v in inputs)))
+    lists = dict(zip(("starts", "ends", "axes", "steps"), (None if v is None else v.tolist() for v in inputs)))
     starts, ends, axes, steps = (
-        attributes.get(key) if given.get(key) is None else given[key] for key in ("starts", "ends", "axes", "steps")
+        attributes.get(key) if lists.get(key) is None else lists[key] for key in ("starts", "ends", "axes", "steps")
     )
     cut = [slice(None)] * len(shape)
     for i, a in enumerate(range(len(starts)) if axes is None else axes):

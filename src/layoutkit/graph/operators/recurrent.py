@@ -1,7 +1,7 @@
 """Recurrent networks of one layer: LSTM, GRU and RNN, in one or both directions of time.
 
-The gates' rows of W and R lie one after another, [input, output, forget, cell] of an LSTM, [update, reset, hidden] of a
-GRU. ``X W^T`` and the biases are one product for all steps; what is left for each step is ``h R^T``.
+The rows of W and R are those of gates in this order: input, output, forget, cell of an LSTM; update, reset, hidden of a
+GRU. ``X W^T`` and the biases are one product for all steps; each step computes only ``h R^T``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir import Node
 from .base import applied, operator, required
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+DEFAULT_ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 FUNCTIONS = {
     "Relu": (), "Tanh": (), "Sigmoid": (), "Softsign": (), "Softplus": (), "LeakyRelu": (0.01,), "Elu": (1.0,),
     "ThresholdedRelu": (1.0,), "HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0),
@@ -24,7 +24,7 @@ Activation = tuple[str, tuple[float, ...]]
 
 
 class Cell(NamedTuple):
-    """What the attributes of a recurrent operator say."""
+    """The attributes of a recurrent operator."""
 
     op: str
     directions: tuple[bool, ...]  # whether time runs backward, by direction
@@ -41,29 +41,29 @@ def cell_of(op, attributes) -> Cell:
     directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
     if directions is None:
         raise ValueError(f"direction {direction!r}: expected forward, reverse or bidirectional")
-    names = attributes.get("activations") or [*USUAL[op]] * len(directions)
-    count = len(USUAL[op])
+    names = attributes.get("activations") or [*DEFAULT_ACTIVATIONS[op]] * len(directions)
+    count = len(DEFAULT_ACTIVATIONS[op])
     if op == "RNN" and len(names) == 2 and len(directions) == 1:  # the default that the specification writes
         names = names[:1]
     if len(names) != count * len(directions):
         raise ValueError(f"{len(names)} activations, expected {count * len(directions)}")
-    names = [next((known for known in FUNCTIONS if known.lower() == name.lower()), name) for name in names]
-    wrong = [name for name in names if name not in FUNCTIONS]
-    if wrong:
-        raise ValueError(f"activations {', '.join(wrong)}: expected {', '.join(FUNCTIONS)}")
+    names = [next((function for function in FUNCTIONS if function.lower() == name.lower()), name) for name in names]
+    unknown = [name for name in names if name not in FUNCTIONS]
+    if unknown:
+        raise ValueError(f"activations {', '.join(unknown)}: expected {', '.join(FUNCTIONS)}")
     alphas, betas = (list(attributes.get(k) or ()) for k in ("activation_alpha", "activation_beta"))
-    found = []
+    activations = []
     for name in names:  # numbers are consumed by the functions that take them
         numbers = list(FUNCTIONS[name])
-        for i, given in enumerate((alphas, betas)):
-            if i < len(numbers) and given:
-                numbers[i] = float(given.pop(0))
-        found.append((name, tuple(numbers)))
+        for i, values in enumerate((alphas, betas)):
+            if i < len(numbers) and values:
+                numbers[i] = float(values.pop(0))
+        activations.append((name, tuple(numbers)))
     clip = attributes.get("clip")
     if clip is not None and not clip >= 0:
         raise ValueError(f"clip {clip}: expected a number from 0 on")
     return Cell(
-        op, directions, tuple(tuple(found[i : i + count]) for i in range(0, len(found), count)),
+        op, directions, tuple(tuple(activations[i : i + count]) for i in range(0, len(activations), count)),
         None if not clip else float(clip), bool(attributes.get("layout", 0)), bool(attributes.get("input_forget", 0)),
         bool(attributes.get("linear_before_reset", 0)),
     )  # fmt: skip
@@ -78,20 +78,20 @@ def _recurrent_shape(node, inputs):
         raise ValueError("expected tensors with 3 axes")
     hidden = r.shape[2]
     steps, batch = x.shape[:2][:: -1 if cell.batch_first else 1]
-    asked = node.attributes.get("hidden_size", hidden)
+    hidden_size = node.attributes.get("hidden_size", hidden)
     state = (batch, dirs, hidden) if cell.batch_first else (dirs, batch, hidden)
     expected = {
         "W": (w, (dirs, gates * hidden, x.shape[2])), "R": (r, (dirs, gates * hidden, hidden)),
         "B": (b, (dirs, 2 * gates * hidden)), "sequence_lens": (lengths, (batch,)), "initial_h": (h, state),
         "initial_c": (c, state), "P": (p, (dirs, 3 * hidden)),
     }  # fmt: skip
-    for name, (given, shape) in expected.items():
-        if given is not None and given.shape != shape:
-            raise ValueError(f"{name} of shape {given.shape}, expected {shape}")
-    if asked != hidden:
-        raise ValueError(f"hidden_size {asked}, R is of {hidden}")
-    whole = (batch, steps, dirs, hidden) if cell.batch_first else (steps, dirs, batch, hidden)
-    return [(x.dtype, whole), (x.dtype, state), (x.dtype, state)][: 3 if node.op == "LSTM" else 2]
+    for name, (operand, shape) in expected.items():
+        if operand is not None and operand.shape != shape:
+            raise ValueError(f"{name} of shape {operand.shape}, expected {shape}")
+    if hidden_size != hidden:
+        raise ValueError(f"hidden_size {hidden_size}, R is of {hidden}")
+    y = (batch, steps, dirs, hidden) if cell.batch_first else (steps, dirs, batch, hidden)
+    return [(x.dtype, y), (x.dtype, state), (x.dtype, state)][: 3 if node.op == "LSTM" else 2]
 
 
 @operator(*GATES, shape=_recurrent_shape)
@@ -104,19 +104,19 @@ def _recurrent(inputs, attributes):
     if lengths is not None and ((lengths < 0) | (lengths > steps)).any():
         raise ValueError(f"sequence_lens {lengths.tolist()} of {steps} steps")
     gates, hidden = GATES[cell.op], r.shape[2]
-    whole = np.zeros((steps, len(cell.directions), batch, hidden), x.dtype)
+    y = np.zeros((steps, len(cell.directions), batch, hidden), x.dtype)
     last = [np.zeros((len(cell.directions), batch, hidden), x.dtype) for _ in range(2)]
     for d, backward in enumerate(cell.directions):
         bias = None if b is None else (b[d, : gates * hidden], b[d, gates * hidden :])
         state = [np.zeros((batch, hidden), x.dtype) if v is None else v[d] for v in (h, c)]
         order = _order(steps, lengths, backward)
         of_cell = Step(cell, d, r[d], hidden_bias(cell.op, bias), None if p is None else p[d])
-        ran = _stepped(_in_time(products(cell.op, x, w[d], bias), order), state, of_cell.advance, lengths)
-        whole[:, d] = _in_time(ran[0], order)
-        last[0][d], last[1][d] = ran[1], ran[2]
+        results, *states = _stepped(_in_time(products(cell.op, x, w[d], bias), order), state, of_cell.advance, lengths)
+        y[:, d] = _in_time(results, order)
+        last[0][d], last[1][d] = states
     if cell.batch_first:
-        whole, last = whole.transpose(2, 0, 1, 3), [v.swapaxes(0, 1) for v in last]
-    return [np.ascontiguousarray(v) for v in (whole, *last[: 2 if cell.op == "LSTM" else 1])]
+        y, last = y.transpose(2, 0, 1, 3), [v.swapaxes(0, 1) for v in last]
+    return [np.ascontiguousarray(v) for v in (y, *last[: 2 if cell.op == "LSTM" else 1])]
 
 
 def _order(steps, lengths, backward):
@@ -128,26 +128,27 @@ def _order(steps, lengths, backward):
 
 
 def _in_time(x, order):
+    """Steps in the order in which they are computed, or back."""
     return x if order is None else np.take_along_axis(x, order[:, :, None], 0)
 
 
 def products(op, x, w, bias):
-    """What the input adds to the gates, for all steps, with the biases that are no part of `hidden_bias`."""
+    """The products of the inputs of all steps with W, with the biases that are no part of `hidden_bias`."""
     if bias is None:
         return x @ w.T
-    before, n = bias[1], len(bias[1]) // GATES[op]
+    inner, n = bias[1], len(bias[1]) // GATES[op]
     if op == "GRU":
-        before = np.concatenate([before[: 2 * n], np.zeros_like(before[2 * n :])])
-    return x @ w.T + (bias[0] + before)
+        inner = np.concatenate([inner[: 2 * n], np.zeros_like(inner[2 * n :])])
+    return x @ w.T + (bias[0] + inner)
 
 
 def hidden_bias(op, bias):
-    """Of a GRU, the bias that its reset gate may multiply."""
+    """The bias of a GRU that its reset gate may multiply, None of others."""
     return None if op != "GRU" or bias is None else bias[1][len(bias[1]) // 3 * 2 :]
 
 
 def _stepped(products, state, advance, lengths):
-    """All steps: the results of each, and the states after the last one, of each sequence its own."""
+    """All steps: the results of each, and the states after the last step of each sequence."""
     results = np.zeros((len(products), *state[0].shape), state[0].dtype)
     for t, product in enumerate(products):
         new = advance(product, *state)
@@ -159,7 +160,7 @@ def _stepped(products, state, advance, lengths):
 
 
 def _functions(cell: Cell, direction: int) -> list[Callable[[np.ndarray], np.ndarray]]:
-    """The activations, of what is clipped before."""
+    """The activations of a direction, with their clipping."""
 
     def applying(activation):
         name, numbers = activation
@@ -170,7 +171,7 @@ def _functions(cell: Cell, direction: int) -> list[Callable[[np.ndarray], np.nda
 
         return function
 
-    return [applying(each) for each in cell.activations[direction]]
+    return [applying(activation) for activation in cell.activations[direction]]
 
 
 def activated(name: str, numbers: tuple[float, ...], z: np.ndarray) -> np.ndarray:
@@ -225,25 +226,25 @@ def _rnn(step, functions, product, hidden, unused):
 _ADVANCE = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
 
 
-# ---- as products and what is left of the steps
+# ---- the steps without the products of their inputs
 
 
 def compiled_cell(cell: Cell) -> str | None:
-    """The name of a compiled step; None if there is none."""
+    """The name of the cell in `_core.nests.recurrent`; None if it has no kernel."""
     names = {tuple(name for name, _ in functions) for functions in cell.activations}
     if cell.clip is not None or cell.coupled or len(names) > 1:
         return None
     if cell.op == "RNN":
         ((name,),) = names
         return name if name in ("Tanh", "Relu") else None
-    if names != {USUAL[cell.op]}:
+    if names != {DEFAULT_ACTIVATIONS[cell.op]}:
         return None
     return "GRU, reset first" if cell.op == "GRU" and not cell.linear_first else cell.op
 
 
 @operator("RecurrentSteps")
 def _steps(inputs, attributes):
-    """The steps of a layer, of the products of its input, [step and sequence, direction * gate * unit]."""
+    """The steps of a layer, from the products of its inputs, [step and sequence, direction * gate * unit]."""
     z, r, bias, h, c = inputs
     cell = cell_of(attributes["of"]["op"], attributes["of"])
     steps, batch = attributes["steps"], attributes["batch"]
@@ -251,13 +252,14 @@ def _steps(inputs, attributes):
     if cell.batch_first:
         z, h, c = (None if v is None else v.swapaxes(0, 1) for v in (z, h, c))
     hidden, dirs = r.shape[2], len(cell.directions)
-    whole, last = np.zeros((steps, dirs, batch, hidden), z.dtype), np.zeros((2, dirs, batch, hidden), z.dtype)
+    y, last = np.zeros((steps, dirs, batch, hidden), z.dtype), np.zeros((2, dirs, batch, hidden), z.dtype)
     for d, backward in enumerate(cell.directions):
         state = [np.zeros((batch, hidden), z.dtype) if v is None else v[d] for v in (h, c)]
         order, of_cell = _order(steps, None, backward), Step(cell, d, r[d], None if bias is None else bias[d], None)
         part = np.split(z, dirs, -1)[d]
-        ran = _stepped(part if order is None else part[::-1], state, of_cell.advance, None)
-        whole[:, d], last[0, d], last[1, d] = ran[0] if order is None else ran[0][::-1], ran[1], ran[2]
+        results, *states = _stepped(part if order is None else part[::-1], state, of_cell.advance, None)
+        y[:, d] = results if order is None else results[::-1]
+        last[0, d], last[1, d] = states
     if cell.batch_first:
-        whole, last = whole.transpose(2, 0, 1, 3), last.swapaxes(1, 2)
-    return [np.ascontiguousarray(v) for v in (whole, *last[: 2 if cell.op == "LSTM" else 1])]
+        y, last = y.transpose(2, 0, 1, 3), last.swapaxes(1, 2)
+    return [np.ascontiguousarray(v) for v in (y, *last[: 2 if cell.op == "LSTM" else 1])]

@@ -68,11 +68,11 @@ def _nd_shape(node, inputs):
         raise ValueError(f"indices of shape {at.shape} into {x.shape}, {batch} batch dimensions")
     if x.shape[:batch] != at.shape[:batch]:
         raise ValueError(f"batch dimensions {x.shape[:batch]} and {at.shape[:batch]}")
-    found = (*at.shape[:-1], *x.shape[batch + at.shape[-1] :])
+    shape = (*at.shape[:-1], *x.shape[batch + at.shape[-1] :])
     if node.op == "GatherND":
-        return [(x.dtype, found)]
-    if required(inputs[2]).shape != found:
-        raise ValueError(f"updates of shape {required(inputs[2]).shape}, expected {found}")
+        return [(x.dtype, shape)]
+    if required(inputs[2]).shape != shape:
+        raise ValueError(f"updates of shape {required(inputs[2]).shape}, expected {shape}")
     return [(x.dtype, x.shape)]
 
 
@@ -111,15 +111,15 @@ def _unique(inputs, attributes):
     """In ascending order, or in the order in which they come first."""
     x, axis = inputs[0], attributes.get("axis")
     axis = None if axis is None else normal(axis, x.ndim, "Unique")
-    found, first, inverse, count = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    values, first, inverse, count = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.reshape(-1)
     if not attributes.get("sorted", 1):
         order = np.argsort(first, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
-        found = np.take(found, order, axis or 0)
+        values = np.take(values, order, axis or 0)
         first, inverse, count = first[order], place[inverse], count[order]
-    return [found, *(v.astype(np.int64, copy=False) for v in (first, inverse, count))]
+    return [values, *(v.astype(np.int64, copy=False) for v in (first, inverse, count))]
 
 
 def _top_shape(node, inputs):
@@ -143,8 +143,8 @@ def _top(inputs, attributes):
     else:
         order = np.argsort(rows, -1, kind="stable")
     order = order[..., :k]
-    found = np.take_along_axis(rows, order, -1)
-    return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (found, order.astype(np.int64, copy=False))]
+    values = np.take_along_axis(rows, order, -1)
+    return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (values, order.astype(np.int64, copy=False))]
 
 
 def _one_hot_shape(node, inputs):
