@@ -141,6 +141,8 @@ def movers(draw):
         return Node(op, ("a", *inputs), ("y",)), shape, inputs
     if op == "Pad":
         pads = [draw(st.integers(-1, 3)) if i % rank > 1 or draw(st.booleans()) else 0 for i in range(2 * rank)]
+        for i, n in enumerate(shape):  # an axis cannot lose more than it has
+            pads[rank + i] = max(pads[rank + i], -n - pads[i])
         pads = np.array(pads)
         mode = draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))
         inputs = {"pads": pads, **({"value": np.array(2.5, np.float32)} if mode == "constant" else {})}
