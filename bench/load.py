@@ -92,7 +92,7 @@ def play(case: dict, args: Namespace, model: str) -> dict:
     there = [c for c in everyone if not c.missing]
     for c in there:
         c.ask(do="prepare", case=case)
-    situations: dict[str, dict] = {}
+    measured: dict[str, dict] = {}
     for title, programs, callers in situations(args, model):
         answers: dict[str, list[dict]] = {c.name: [] for c in there}
         with beside(programs):
@@ -100,13 +100,13 @@ def play(case: dict, args: Namespace, model: str) -> dict:
                 for c in there:
                     way = WAYS[case["kind"]][c.name]
                     answers[c.name].append(c.ask(do="load", way=way, seconds=args.seconds, callers=callers))
-        situations[title] = {
+        measured[title] = {
             name: {key: median(t[key] for t in turns) for key in ("median", "p99", "rate")}
             for name, turns in answers.items()
         }
     for c in everyone:
         c.close()
-    return {"kind": case["kind"], "title": case["title"], "situations": situations}
+    return {"kind": case["kind"], "title": case["title"], "situations": measured}
 
 
 def compared(row: dict) -> dict[str, dict[str, float]]:
