@@ -12,7 +12,7 @@ from oracle.guard import guarded
 from random_cases.numbers import exact, of_result
 
 from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels
-from layoutkit._core.nests.winograd import extent
+from layoutkit._core.nests.winograd_filter import extent
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 

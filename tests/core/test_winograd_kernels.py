@@ -6,7 +6,7 @@ import pytest
 from oracle.guard import guarded
 
 from layoutkit import winograd
-from layoutkit._core.nests import winograd as nests
+from layoutkit._core.nests import winograd_filter as nests
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import winograd as algorithm
 

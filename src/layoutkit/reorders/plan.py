@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from .._core.nests.convert import Conversion
-from .._core.nests.reorder import Kept
+from .._core.nests.reorder import BoundReorder
 from ..choosing.best import choices
 from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache
@@ -49,7 +49,7 @@ def _plan(
         only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Description(f"converted {t.words}"))
         ranked: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title, element = conversion_key(problem, t), t.words
-        lines, run = Lines(), None if numbers.beta and to is None else _kept_conversion(call)
+        lines, run = Lines(), None if numbers.beta and to is None else _bound_conversion(call)
     else:
         run, name, lines = _kept(call)
         ranked = tuple(
@@ -87,12 +87,12 @@ def _kept(call: Call):
     src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
     stages = stages_of(move, name)
     moves = [nest for stage in stages for nest in stage.moves]
-    run = Kept(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
+    run = BoundReorder(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
     learnt = (learner.report(),) if learner else ()
     return run, name, Lines(tell(moves, VARIANTS[name], stages[0].slab), learnt)
 
 
-def _kept_conversion(call: Call) -> Kept | None:
+def _bound_conversion(call: Call) -> BoundReorder | None:
     """What a plan runs on arrays like those of a call whose numbers change; None: there is nothing to move."""
     bound, array, out = bind_conversion(call), call.array, call.out
     if bound.run is None:
@@ -107,4 +107,4 @@ def _kept_conversion(call: Call) -> Kept | None:
         box, _, _ = place(call, format_of(call.src, "src"), dst, bound.what, packed_of(call.numbers.dtype))
         strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize)
     read, written = (array.shape, array.strides), (bound.physical, strides)
-    return Kept(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)
+    return BoundReorder(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)

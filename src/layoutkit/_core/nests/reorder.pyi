@@ -14,7 +14,7 @@ class Program(Reordering):
         self, src: np.ndarray, dst: np.ndarray, threads: int, limit: float, slack: float, *ratios: float
     ) -> tuple[float, float]: ...
 
-class Kept:
+class BoundReorder:
     def __new__(
         cls,
         moves: Reordering,
@@ -24,5 +24,5 @@ class Kept:
         threads: int,
         what: str,
         check: Callable[[Any, str], object],
-    ) -> Kept: ...
+    ) -> BoundReorder: ...
     def __call__(self, array: np.ndarray, out: np.ndarray) -> None: ...

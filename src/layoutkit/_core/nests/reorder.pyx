@@ -428,7 +428,7 @@ cdef struct Extent:
     npy_intp lo, hi  # bytes from the first element
 
 
-cdef class Kept:
+cdef class BoundReorder:
     """A reorder for arrays of fixed shapes, strides and dtypes: checks the arrays of a call, and runs.
 
     Parameters
@@ -453,8 +453,8 @@ cdef class Kept:
     def __cinit__(self, Reordering moves not None, dtypes, src, dst, int threads, what, check):
         self.moves, self.threads, self.what, self.check = moves, threads, what, check
         self.src_dtype, self.dst_dtype = dtypes
-        take_extent(&self.src, src, self.src_dtype.itemsize)
-        take_extent(&self.dst, dst, self.dst_dtype.itemsize)
+        set_extent(&self.src, src, self.src_dtype.itemsize)
+        set_extent(&self.dst, dst, self.dst_dtype.itemsize)
 
     def __call__(self, ndarray array not None, ndarray out not None):
         """Move `array` to `out`."""
@@ -464,8 +464,8 @@ cdef class Kept:
             self.check(array, self.what)
             self.check(out, self.what)
         if not (fits(array, &self.src, self.src_dtype) and fits(out, &self.dst, self.dst_dtype)):
-            raise ValueError(f"{self.what}: planned for {tell(&self.src)} {self.src_dtype} to {tell(&self.dst)} "
-                             f"{self.dst_dtype}; got {described(array)} to {described(out)}")
+            raise ValueError(f"{self.what}: planned for {text_of(&self.src)} {self.src_dtype} to {text_of(&self.dst)} "
+                             f"{self.dst_dtype}; got {text_of_array(array)} to {text_of_array(out)}")
         if not PyArray_ISWRITEABLE(out):
             raise ValueError(f"{self.what}: out is read-only")
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
@@ -473,10 +473,10 @@ cdef class Kept:
         self.moves.call(s, d, self.threads)
 
     def __repr__(self):
-        return f"<{self.what}: {tell(&self.src)} {self.src_dtype} to {tell(&self.dst)} {self.dst_dtype}>"
+        return f"<{self.what}: {text_of(&self.src)} {self.src_dtype} to {text_of(&self.dst)} {self.dst_dtype}>"
 
 
-cdef take_extent(Extent *e, of, itemsize):
+cdef set_extent(Extent *e, of, itemsize):
     shape, strides = of
     e.ndim, e.lo, e.hi = len(shape), 0, itemsize
     for i, (n, s) in enumerate(zip(shape, strides, strict=True)):
@@ -496,11 +496,11 @@ cdef bint fits(ndarray array, const Extent *e, dtype):
     return True
 
 
-cdef described(object array):
+cdef text_of_array(object array):
     return f"{array.shape} {array.strides} {array.dtype}"
 
 
-cdef tell(const Extent *e):
+cdef text_of(const Extent *e):
     return f"{tuple([e.shape[i] for i in range(e.ndim)])} {tuple([e.strides[i] for i in range(e.ndim)])}"
 
 

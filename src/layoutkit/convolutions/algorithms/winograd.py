@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from ..._core.nests import winograd as core
+from ..._core.nests import winograd_filter
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
@@ -141,9 +142,10 @@ class Winograd(Algorithm):
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
-        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # a view, or a phase of a transposed convolution
+        # A view, or a phase of a transposed convolution, may have other taps.
+        if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
             w = reorder(w, "abcde", "abcde")
-        core.pack(wide.name, w, gh, gw, packed, get_num_threads())
+        winograd_filter.pack(wide.name, w, gh, gw, packed, get_num_threads())
         if kernel.kr > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))
             packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.kr}b", dtype=dtype)
