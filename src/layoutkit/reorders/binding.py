@@ -118,7 +118,7 @@ def layouts_of(src, dst) -> tuple | None:
     return None if type(src) is type(dst) is str else (src, dst)
 
 
-def bind(call: Call, key: tuple) -> Bound:
+def bind(call: Call, key: tuple | None) -> Bound:
     """The binding of a call on plain arrays whose elements only move; it is cached under `key`. The caller checks
     whether `out` fits."""
     decided = decide(call)
