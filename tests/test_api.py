@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import LONG
 from oracle import reference
 
 import layoutkit as lk
@@ -474,7 +475,7 @@ def test_forks_of_c_beside_threads_of_c(what, tmp_path):
         execute=ctypes.cast(api.execute, c_void_p), plan=plan, src=x.ctypes.data, want=want.ctypes.data,
         dst_bytes=want.nbytes, workspace_bytes=api.workspace(plan),
     )  # fmt: skip
-    assert ctypes.CDLL(str(library)).lk_test_forks(byref(job), 100) == 0
+    assert ctypes.CDLL(str(library)).lk_test_forks(byref(job), 100 if LONG else 30) == 0
     api.free(plan)
 
 

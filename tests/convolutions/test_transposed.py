@@ -13,6 +13,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
+from layoutkit.choosing import measuring
 from layoutkit.convolutions.phases import phases
 from layoutkit.convolutions.types import TYPES
 
@@ -229,7 +230,8 @@ def test_with_a_workspace_it_is_the_same(layouts, with_add, inf):
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)
-def test_it_is_planned_and_explained(layouts, cache_dir):
+def test_it_is_planned_and_explained(layouts, cache_dir, monkeypatch):
+    monkeypatch.setattr(measuring, "FIRST_USE_SECONDS", 0.02)  # whether measured, not how well
     op, shape, x, _ = drawn(layouts, threads=1)
     plan = op.plan(shape)
     assert plan.title.startswith("conv_transpose n2 c8 7x6 o6 13x17 k3x4 s2x3 p1+1,1+1 d1x1 g1 ")

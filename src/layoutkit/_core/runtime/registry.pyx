@@ -64,6 +64,7 @@ class Kernel(NamedTuple):
 cdef int _active = 0
 cdef str _active_name = ""
 _by_name = {}  # name -> address of its lk_kernel
+cdef list _rows = []  # every row, best first, and the number of its instruction set; made once, there are over a thousand
 
 
 def isas(emulated=False):
@@ -110,20 +111,32 @@ cdef object kernel_of(const lk_kernel *row):
                   row.mr, row.nr, row.kr, tile_of(row.tile))
 
 
-def kernels(family=None, types=None, *, all_isas=False):
-    """Rows of the registry, best first: of the instruction set in use and those below it, or of all."""
+cdef list all_rows():
+    """`_rows`, made on first use."""
+    global _rows
     cdef const lk_kernel *const *arrays = lk_all_kernels()
     cdef const lk_kernel *row
+    if not _rows:
+        rows = []
+        while arrays[0] != NULL:
+            row = arrays[0]
+            while row.name != NULL:
+                k = kernel_of(row)
+                _by_name[k.name] = <size_t>row
+                rows.append((k, row.isa))
+                row += 1
+            arrays += 1
+        _rows = rows
+    return _rows
+
+
+def kernels(family=None, types=None, *, all_isas=False):
+    """Rows of the registry, best first: of the instruction set in use and those below it, or of all."""
+    cdef int isa
     out = []
-    while arrays[0] != NULL:
-        row = arrays[0]
-        while row.name != NULL:
-            k = kernel_of(row)
-            _by_name[k.name] = <size_t>row
-            if (all_isas or (row.isa <= _active and lk_isa_supported(row.isa))) and family in (None, k.family) and types in (None, k.types):
-                out.append(k)
-            row += 1
-        arrays += 1
+    for k, isa in all_rows():
+        if (all_isas or (isa <= _active and lk_isa_supported(isa))) and family in (None, k.family) and types in (None, k.types):
+            out.append(k)
     return out
 
 
