@@ -200,7 +200,7 @@ cdef class DepthwiseDot(Executor):
             task += 1
 
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *workspace) noexcept nogil:
-        """What is the same for all tasks."""
+        """Set what does not depend on the task: the workspace, the row of zeros, the epilogue."""
         cdef lk_depthwise_dot *d = &s.d
         s.simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
@@ -218,7 +218,7 @@ cdef class DepthwiseDot(Executor):
         d.s_at = s.s_at
 
     cdef void enter_run(self, Work *s, const char *w, const char *bias, int64_t run) noexcept nogil:
-        """What is read and written of a run of channels, its filter and bias."""
+        """Set the panel, filter, bias and results of a run of channels."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t at = run * self.pieces, channel = run * self.run_channels, i
         cdef int64_t count = min(self.run_channels, self.padded - channel)
@@ -254,7 +254,8 @@ cdef class DepthwiseDot(Executor):
         s.tiles = ceil_div(s.outputs, TILE if s.buffered else self.chunk)
 
     cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
-        """Where the micro-kernel puts the bytes of a run: of one that is short and whole, as if it were not short."""
+        """Set the offsets to which the micro-kernel stores the pieces of a run; a short run that is whole is stored like a
+        full one."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t i, first
         if d.pieces == self.pieces or not self.whole(s.at, d.pieces):

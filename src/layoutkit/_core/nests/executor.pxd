@@ -34,7 +34,7 @@ cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
-    """Where the i-th of `parts` even shares of `total` starts."""
+    """The start of the i-th of `parts` even shares of `total`."""
     return total // parts * i + min(i, total % parts)
 
 
@@ -66,13 +66,13 @@ cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint
 
 
 cdef inline void enter(const lk_kernel *row) noexcept nogil:
-    """What a thread runs before it calls a row, once for each parallel region."""
+    """Call what a row needs on a thread before its kernel, once for each parallel region."""
     if row.enter != NULL:
         row.enter()
 
 
 cdef inline void leave(const lk_kernel *row) noexcept nogil:
-    """What it runs when it leaves the region."""
+    """Call what it needs when the thread leaves the region."""
     if row.leave != NULL:
         row.leave()
 

@@ -241,7 +241,7 @@ cdef class PixelRows(Executor):
             task += stop - t
 
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *y, char *workspace) noexcept nogil:
-        """What is the same for all tasks."""
+        """Set what does not depend on the task: the workspace, and the fields of the tile that no task changes."""
         cdef lk_gemm *tile = &s.tile
         cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
         cdef char *zeros
@@ -333,7 +333,7 @@ cdef class PixelRows(Executor):
                     s.out.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
 
     cdef inline int64_t tap_bytes(self) noexcept nogil:
-        """Of a tap of a filter panel."""
+        """Bytes of a tap of a filter panel."""
         return self.depth // self.taps * self.nr * self.kr * self.w_item
 
     cdef void run_tiles(self, Work *s, int64_t t, int64_t stop) noexcept nogil:
