@@ -43,6 +43,8 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--add", action="store_true", help="with --ship: keep what the package has of other problems")
     p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
                    help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
+    p.add_argument("--renew", action="store_true",
+                   help="write how far estimates are off today into all tables that come with the package")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
     p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
     p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
@@ -53,7 +55,7 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--time-budget", type=float, default=1e9, metavar="S")
     p.add_argument("--worst", type=int, default=8)
     args = p.parse_args(argv)
-    if not args.table and not (args.ship and args.ship.name):
+    if not args.table and not args.renew and not (args.ship and args.ship.name):
         p.error("--table DIR is needed, or --ship FILE")
     return args
 
@@ -171,7 +173,7 @@ def ship(path: Path, add: bool) -> int:
     """Write a table as the one that comes with the package, or add it to that: what the model can read of it."""
     from layoutkit._core.runtime import registry
     from layoutkit.bench.listed import candidates
-    from layoutkit.choosing import files, machine_profile, model, shipped
+    from layoutkit.choosing import machine_profile, model
 
     costs, machine = of_file(path) if path.name else of_table()
     packaged = model.packaged_file(machine["isa"])
@@ -192,13 +194,34 @@ def ship(path: Path, add: bool) -> int:
     to.parent.mkdir(exist_ok=True)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
         machine = machine | {"profile": machine_profile.measure().rounded(3).content}
-    files.replace(to, shipped.dump(kept, machine).encode())
-    to.chmod(0o644)
+    write(to, kept, machine)
     left = before - sum(map(len, kept.values()))
     print(
         f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; {left} of {before} costs were of no candidate"
     )
     return 0
+
+
+def renew() -> None:
+    """Write the tables that come with the package anew, of all instruction sets that this machine has: with the same
+    costs, and how far today's estimates are off."""
+    from layoutkit._core.runtime import registry
+    from layoutkit.choosing import model
+
+    for path in sorted({model.packaged_file(isa) for isa in registry.isas()}):
+        write(path, *of_file(path))
+        print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+def write(path: Path, costs: dict, machine: dict) -> None:
+    """Write a table that comes with the package."""
+    from functools import partial
+
+    from layoutkit.bench.listed import shipped_log_errors
+    from layoutkit.choosing import files, shipped
+
+    files.replace(path, shipped.dump(costs, machine, partial(shipped_log_errors, costs, machine)).encode())
+    path.chmod(0o644)
 
 
 def loading() -> None:
@@ -307,6 +330,9 @@ def main(argv=None) -> int:
 
     if args.ship:
         return ship(args.ship, args.add)
+    if args.renew:
+        renew()
+        return 0
     if args.loading:
         loading()
         return 0

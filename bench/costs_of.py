@@ -17,7 +17,7 @@ def arguments(p: argparse.ArgumentParser) -> None:
 def take(args: argparse.Namespace) -> None:
     """Do as the options say, for this process."""
     if args.table:
-        table = {} if args.table == "none" else shipped.read(model.packaged_file(args.table))
+        table = shipped.EMPTY if args.table == "none" else shipped.read(model.packaged_file(args.table))
         model.packaged = lambda isa: table
     if args.profile:
         machine_profile.save(machine_profile.path(cost_table.path), machine_profile.measure())

@@ -192,8 +192,10 @@ def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
     for factor in (1.0, 2.0):
         kept(**dict.fromkeys(FIGURES, factor))
         here = model.this_machine()
-        known = model.Neighbours([LARGE.key], "reorder", isa), lambda key: costs, 1.0, here
-        correction = model.weigh(near.features(), [known], isa)["joined"]
+        with machine_profile.scaled(here):
+            errors = model.log_errors(LARGE.key, costs, isa)
+        known = model.Neighbours([LARGE.key], "reorder", isa), {LARGE.key: errors}.__getitem__, 1.0
+        correction = model.weigh(near.features(), [known])["joined"]
         with machine_profile.scaled(here):
             found.append(near.estimates()("joined") * correction)
     assert found[0] == pytest.approx(found[1])

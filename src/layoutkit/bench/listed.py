@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from .._core.runtime import registry
+from ..choosing import machine_profile, model
+from ..choosing.costfile import Cost
+from ..choosing.machine import assumed_caches
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
 from ..convolutions.task import PackTask
@@ -77,6 +82,20 @@ def candidates(key: str) -> set[str]:
     size = tuple(k + 13 for k in f.kernel)
     strided = [Layer(f.ic, f.oc, size, f.kernel, stride, groups=f.groups) for stride in (1, 2)]
     return {c.name for layer in strided for c in PackTask.of(layer.problem("NHWC")).candidates()}
+
+
+def shipped_log_errors(
+    costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, Any], key: str
+) -> dict[str, float]:
+    """How far the estimates of a problem's candidates are off, as on the machine of that identity, where `costs` were
+    measured: log(measured / estimate)."""
+    caches = dict(enumerate(identity["caches"], 1))
+    before = registry.use_isa(identity["isa"])
+    try:
+        with assumed_caches(caches), machine_profile.scaled(machine_profile.SAME):
+            return model.log_errors(key, costs[key], identity["isa"])
+    finally:
+        registry.use_isa(before)
 
 
 def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:

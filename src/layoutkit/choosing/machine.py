@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
@@ -21,9 +24,27 @@ def _size(text: str) -> int:
     return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
 
 
-@cache
+_assumed: ContextVar[dict[int, int] | None] = ContextVar("caches", default=None)
+
+
+@contextmanager
+def assumed_caches(sizes: dict[int, int]) -> Iterator[None]:
+    """Plans made inside, and not kept from before, are for a machine with these caches."""
+    token = _assumed.set(sizes)
+    try:
+        yield
+    finally:
+        _assumed.reset(token)
+
+
 def caches() -> dict[int, int]:
-    """Bytes of the data caches by level, as the system reports them; common sizes where it does not."""
+    """Bytes of the data caches by level."""
+    return _assumed.get() or _reported_caches()
+
+
+@cache
+def _reported_caches() -> dict[int, int]:
+    """As the system reports them; common sizes where it does not."""
     sizes = {1: 32 << 10, 2: 1 << 20}
     try:
         for index in sorted(_CPU0.glob("index*")):

@@ -14,7 +14,7 @@ machine weigh `OWN_WEIGHT` times those that come with the package, which were me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import exp, log
 from pathlib import Path
 
@@ -75,17 +75,24 @@ def this_machine() -> machine_profile.MachineProfile:
     return here.over(theirs) if here and theirs else machine_profile.SAME
 
 
-@lru_cache(4096)
-def _estimates(key: str, isa: str, scale: machine_profile.MachineProfile) -> Callable[[str], float | None]:
+def log_errors(key: str, costs: Mapping[str, Cost], isa: str) -> dict[str, float]:
+    """log(measured / estimate) by candidate, of those that have an estimate which is not off by `OFF_RATIO`."""
     parsed = problem_of(key, isa)
     try:
-        return parsed[0].estimates() if parsed else _none
+        estimate = parsed[0].estimates() if parsed else None
+        estimates = {name: estimate(name) for name in costs} if estimate else {}
     except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
-        return _none
+        return {}
+    ratios = {name: costs[name].min / seconds for name, seconds in estimates.items() if seconds}
+    return {name: log(ratio) for name, ratio in ratios.items() if 1 / OFF_RATIO < ratio < OFF_RATIO}
 
 
-def _none(name: str) -> None:
-    return None
+@lru_cache(4096)
+def _own_log_errors(
+    key: str, isa: str, scale: machine_profile.MachineProfile, path: Path, generation: int
+) -> dict[str, float]:
+    with machine_profile.scaled(scale):
+        return log_errors(key, cost_table.costs(key), isa)
 
 
 class Neighbours:
@@ -119,16 +126,16 @@ def packaged_file(isa: str) -> Path:
 
 
 @lru_cache(8)
-def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
+def packaged(isa: str) -> shipped.Shipped:
     """The costs that come with the package for an instruction set, measured on another machine."""
     path = packaged_file(isa)
     try:
         return shipped.read(path)
     except FileNotFoundError:
-        return {}
+        return shipped.EMPTY
     except (OSError, ValueError) as error:
         warn(f"cost table {path} is not used: {error}")
-        return {}
+        return shipped.EMPTY
 
 
 @lru_cache(16)
@@ -141,8 +148,8 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
     return Neighbours(cost_table.problems(), operation, isa)
 
 
-# Neighbours, the costs of a key, the weight of the table, and the scale of the machine that it was measured on.
-Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float, machine_profile.MachineProfile]
+# Neighbours, the logarithmic errors of a key's estimates by candidate, and the weight of the table.
+Table = tuple[Neighbours, Callable[[str], Mapping[str, float]], float]
 
 
 def corrections(problem: Problem, own: bool = True) -> Corrections:
@@ -158,11 +165,12 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     if features is None:
         return Corrections({}, 1.0)
     operation = keys.operation(key)
-    tables: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, machine_profile.SAME)]
+    tables: list[Table] = [(_packaged(operation, isa), packaged(isa).log_errors, 1.0)]
     if own:
-        here = _own(operation, isa, cost_table.path, cost_table.generation)
-        tables.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
-    return weigh(features, tables, isa)
+        path, generation, scale = cost_table.path, cost_table.generation, this_machine()
+        own_errors = partial(_own_log_errors, isa=isa, scale=scale, path=path, generation=generation)
+        tables.append((_own(operation, isa, path, generation), own_errors, OWN_WEIGHT))
+    return weigh(features, tables)
 
 
 class Corrections(dict[str, float]):
@@ -190,23 +198,18 @@ def _isas() -> tuple[str, ...]:
     return tuple(f"_{isa}" for isa in registry.isas())
 
 
-def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
+def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
     """Corrections from `tables`, for a problem of these features."""
     sums: dict[str, list[float]] = {}
     first = None
-    for neighbours, costs, weight, scale in tables:
+    for neighbours, errors, weight in tables:
         for near, distance in neighbours.nearest(features):
             w = weight * exp(-distance / REACH_OCTAVES)
             first = min(first or (distance, near), (distance, near))
-            with machine_profile.scaled(scale):
-                estimate = _estimates(near, isa, scale)
-                estimates = {name: estimate(name) for name in costs(near)}
-            for name, cost in costs(near).items():
-                counted = estimates[name]
-                if counted and 1 / OFF_RATIO < cost.min / counted < OFF_RATIO:
-                    s = sums.setdefault(name, [0.0, 0.0])
-                    s[0] += w * log(cost.min / counted)
-                    s[1] += w
+            for name, error in errors(near).items():
+                s = sums.setdefault(name, [0.0, 0.0])
+                s[0] += w * error
+                s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
     by_way: dict[str, list[float]] = {}

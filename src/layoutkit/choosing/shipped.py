@@ -1,15 +1,18 @@
-"""The text of the tables that come with the package: the least time of each candidate, which is all the model reads.
+"""The text of the tables that come with the package: the least time of each candidate, and how far its estimate is off.
 
-    layoutkit's shipped costs 1, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
+    layoutkit's shipped costs 2, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
     0 store allx64
     1 direct gemm_6x64_f32_avx512
 
-    filter o1 c1 k1 g1 f32 | 1:1.5
-    reorder 1x64x56x56 NCHW>NHWC x32 t1 | 0:18.3 2:44.2
+    filter o1 c1 k1 g1 f32 | 1:1.5:-20
+    reorder 1x64x56x56 NCHW>NHWC x32 t1 | 0:18.3:4 2:44.2
     crc32 3632233996
 
-A legend of the candidates' names, the commonest first, then a line a problem, best first, to three digits. The checksum
-covers every line above it. As in `costfile`, keys are checked when a table is read, costs when they are asked for.
+A legend of the candidates' names, the commonest first, then a line a problem, best first: candidate, time to three
+digits, log(time / estimate) in hundredths where there is an estimate. So no process has to estimate these problems in
+order to know how far estimates are off; after a change of estimates, `python bench/choice.py --renew` writes the new
+errors. The checksum covers every line above it. As in `costfile`, keys are checked when a table is read, costs when
+they are asked for.
 """
 
 from __future__ import annotations
@@ -18,23 +21,32 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from . import files, keys
 from .costfile import MAX_SECONDS, Cost
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 20  # of a table that is read
 DIGITS = 3  # that a time is told to
 
 _TITLE = f"layoutkit's shipped costs {VERSION}, in microseconds, of "
 _BETWEEN = " | "  # a key and its costs
-_COST = re.compile("([0-9]{1,4}):([0-9.e-]{1,20})")
+_COST = re.compile("([0-9]{1,4}):([0-9.e-]{1,20})(?::(-?[0-9]{1,4}))?")
 
 
-def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> str:
-    """The table's text.
+def no_estimates(key: str) -> Mapping[str, float]:
+    """Logarithmic errors where nothing is estimated."""
+    return {}
+
+
+def dump(
+    costs: Mapping[str, Mapping[str, Cost]],
+    identity: Mapping[str, object],
+    log_errors: Callable[[str], Mapping[str, float]] = no_estimates,
+) -> str:
+    """The table's text; `log_errors` gives log(time / estimate) by candidate of a problem's key.
 
     Raises
     ------
@@ -46,8 +58,11 @@ def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]
     numbers = {name: i for i, name in enumerate(names)}
     lines = [_TITLE + json.dumps(identity), *(f"{i} {name}" for name, i in numbers.items()), ""]
     for key in sorted(costs):
-        best_first = sorted((_rounded(1e6 * cost.min), numbers[name]) for name, cost in costs[key].items())
-        lines.append(f"{key}{_BETWEEN}{' '.join(f'{i}:{x:.15g}' for x, i in best_first)}")
+        errors = {name: f":{round(100 * error)}" for name, error in log_errors(key).items()}
+        best_first = sorted(
+            (_rounded(1e6 * cost.min), numbers[name], errors.get(name, "")) for name, cost in costs[key].items()
+        )
+        lines.append(f"{key}{_BETWEEN}{' '.join(f'{i}:{x:.15g}{error}' for x, i, error in best_first)}")
     body = "".join(f"{line}\n" for line in lines)
     if body.count("\n") != len(lines) or any(map(keys.fault, costs)):
         raise ValueError("a key that no table may hold, or a line end in a key or a name")
@@ -94,25 +109,33 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         self._names = [name for _, _, name in numbered]
         lines = (line.rpartition(_BETWEEN) for line in problems.split("\n"))
         self._text = {key: costs for key, between, costs in lines if between and not keys.fault(key)}
-        self._known: dict[str, dict[str, Cost]] = {}
+        self._parsed: dict[str, list[tuple[str, Cost, float | None]]] = {}
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
-        costs = self._known.get(problem)
-        if costs is None:
-            try:
-                costs = dict(map(self._cost, self._text[problem].split(" ")))
-            except (ValueError, IndexError):
-                costs = {}
-            self._known[problem] = costs
-        return costs
+        return {name: cost for name, cost, _ in self._candidates(problem)}
 
-    def _cost(self, text: str) -> tuple[str, Cost]:
+    def log_errors(self, problem: str) -> dict[str, float]:
+        """log(time / estimate) of the candidates that have an estimate."""
+        return {name: error for name, _, error in self._candidates(problem) if error is not None}
+
+    def _candidates(self, problem: str) -> list[tuple[str, Cost, float | None]]:
+        candidates = self._parsed.get(problem)
+        if candidates is None:
+            try:
+                candidates = list(map(self._candidate, self._text[problem].split(" ")))
+            except (ValueError, IndexError):
+                candidates = []
+            self._parsed[problem] = candidates
+        return candidates
+
+    def _candidate(self, text: str) -> tuple[str, Cost, float | None]:
         fields = _COST.fullmatch(text)
         seconds = float(fields[2]) / 1e6 if fields else 0.0
         if not fields or not 0 < seconds <= MAX_SECONDS:
-            raise ValueError(f"{text!r} is not the number of a candidate and a time")
-        return self._names[int(fields[1])], Cost(seconds, seconds, 0.0, 1)
+            raise ValueError(f"{text!r} is not the number of a candidate, a time and perhaps an error")
+        error = None if fields[3] is None else int(fields[3]) / 100
+        return self._names[int(fields[1])], Cost(seconds, seconds, 0.0, 1), error
 
     def __contains__(self, problem: object) -> bool:
         return problem in self._text
@@ -127,3 +150,6 @@ class Shipped(Mapping[str, dict[str, Cost]]):
 def read(path: Path) -> Shipped:
     """The table in a file; OSError or ValueError where there is none."""
     return Shipped(files.text(path, MAX_BYTES))
+
+
+EMPTY = Shipped(dump({}, {}))
