@@ -78,6 +78,19 @@ class _Conv(ConvolutionBase):
         return self
 
     @classmethod
+    def of_constant(cls, w, bias=None, threads=None, **attributes) -> _Conv:
+        """A convolution with its filter packed once, over arrays that never change: they are not copied.
+
+        Parameters
+        ----------
+        w, bias, threads, **attributes
+            As of the class.
+        """
+        self = object.__new__(cls)
+        self._take(Filter(f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
+        return self
+
+    @classmethod
     def once(cls, w, bias=None, what="", threads=None, **attributes) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call.
 

@@ -109,9 +109,12 @@ def _into_convolution(r: Rewriting, conv: Node, affine: Node) -> Node:
     taps = [1] * (w.ndim - 2)
     if conv.op == "ConvTranspose":  # (I, O of a group, ..)
         groups = conv.attributes.get("group", 1)
-        scaled = w.reshape(groups, -1, *w.shape[1:]) * scale.reshape(groups, 1, -1, *taps)
+        by_output, factors = w.reshape(groups, -1, *w.shape[1:]), scale.reshape(groups, 1, -1, *taps)
     else:
-        scaled = w * scale.reshape(-1, 1, *taps)
-    operands = {"filter": scaled.reshape(w.shape), "bias": shift + (0 if b is None else b * scale)}
-    names = [r.constant(affine.outputs[0], role, value.astype(w.dtype)) for role, value in operands.items()]
+        by_output, factors = w, scale.reshape(-1, 1, *taps)
+    # Products in float64, each rounded once: without an array of float64.
+    filter = np.multiply(by_output, factors, out=np.empty(by_output.shape, w.dtype), casting="same_kind")
+    bias = shift + (0 if b is None else b * scale)
+    operands = {"filter": filter.reshape(w.shape), "bias": bias.astype(w.dtype)}
+    names = [r.constant(affine.outputs[0], role, value) for role, value in operands.items()]
     return conv.with_(inputs=(conv.inputs[0], *names), outputs=affine.outputs)

@@ -24,7 +24,7 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     rank = len(x.shape) - 2
     b = known[node.inputs[2]].value if node.input(2) else None
     f = factors_of(node, known, program.costs.dtype)
-    op = CLASSES[rank](
+    op = CLASSES[rank].of_constant(
         f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
         filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
