@@ -55,8 +55,8 @@ class Contender:
 
     def close(self) -> None:
         """Let the process end."""
-        self.process.stdin.close()
-        self.process.wait()
+        with self.process:  # closes both pipes, and waits
+            pass
 
 
 # How far results may be apart: of int8 one, where a product is rounded otherwise.

@@ -1,8 +1,10 @@
 """bench/load.py: callers at once are counted, and slowdowns are held against the best of the others'."""
 
 import importlib.util
+import json
 import sys
 import threading
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,17 @@ def test_slowdowns_are_held_against_the_least_of_the_others(modules):
     }}  # fmt: skip
     assert load.compared(row)["busy"] == {"median": 1.5, "p99": 1.0, "rate": 1.5}
     assert load.compared(row)["idle"] == {"median": 1.0, "p99": 1.0, "rate": 2.0}
+
+
+def test_the_command_runs(modules, monkeypatch, capsys, tmp_path):
+    _, load = modules
+    drawn, file = load.drawn, tmp_path / "load.json"
+    monkeypatch.setattr(load, "drawn", lambda args, folder: islice(drawn(args, folder), 1))  # each takes two processes
+    options = (
+        "--only - --operations 1 --busy 1 --callers 2 --no-neighbours --rounds 1 --seconds 0.01 --threads 1 --seed 3"
+    )
+    assert load.main([*options.split(), "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["kind"] for row in rows] == ["conv"]
+    assert all(row["situations"].keys() == {"idle", "1 busy a core", "2 callers"} for row in rows)
+    assert "beside" not in capsys.readouterr().out
