@@ -17,33 +17,98 @@ LK_INLINE void finish(const lk_moments *g, vd first, vd sum, vd squares, double 
         *mean = (vd){}, *deviations = squares;
 }
 
-LK_INLINE void row_moments(const lk_moments *g, int64_t i)
+enum { STREAMS = 4, MIN_STREAM = 4 * WIDE }; /* parts of a long row, and short rows, that are summed side by side */
+
+/* Sums of distances from an element, and of their squares, of every 16th element. */
+typedef struct {
+    vd sum[PER_VECTOR * VECTORS], squares[PER_VECTOR * VECTORS];
+} sums;
+
+LK_INLINE void add(sums *s, vf v, vd first, const int k)
+{
+    const vd low = widened(v, 0) - first, high = widened(v, 1) - first;
+    s->sum[2 * k] += low, s->sum[2 * k + 1] += high;
+    s->squares[2 * k] = multiplied(low, low, s->squares[2 * k]);
+    s->squares[2 * k + 1] = multiplied(high, high, s->squares[2 * k + 1]);
+}
+
+/* Add `count` elements of each of n rows, x_row bytes apart, where the last ones are less than 16. */
+LK_INLINE void add_rows(sums *of, const char *x, int64_t x_row, int64_t count, const vd *first, const int n)
+{
+    int64_t j = 0;
+    for (; j <= count - WIDE; j += WIDE)
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++)
+                add(of + i, load_numbers(x + i * x_row + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT), first[i], k);
+    if (j < count)
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++)
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++)
+                add(of + i, load_wide(x + i * x_row, j, count, k, narrowed(first[i], first[i])), first[i], k);
+}
+
+LK_INLINE vd origin_of(const lk_moments *g, const char *x)
+{
+    return splat_wide(g->about_zero ? 0 : load_numbers(x, 1, ELEMENT)[0]);
+}
+
+LK_INLINE void finish_row(const lk_moments *g, int64_t i, const sums *s, vd first)
+{
+    vd mean, deviations;
+    finish(g, first, splat_wide(total(s->sum)), splat_wide(total(s->squares)), (double)g->count, &mean, &deviations);
+    g->mean[i] = mean[0], g->squares[i] = deviations[0];
+}
+
+/* n rows from the i-th on. */
+LK_INLINE void short_rows(const lk_moments *g, int64_t i, const int n)
 {
     const char *x = g->x + i * g->x_row;
-    const real origin = g->about_zero ? 0 : load_numbers(x, 1, ELEMENT)[0];
-    const vf rest = origin - (vf){};
-    const vd first = splat_wide(origin);
-    vd sum[PER_VECTOR * VECTORS] = {}, squares[PER_VECTOR * VECTORS] = {};
-    int64_t j = 0;
-#define ADD(vector) \
-    do { \
-        const vf v = vector; \
-        const vd low = widened(v, 0) - first, high = widened(v, 1) - first; \
-        sum[2 * k] += low, sum[2 * k + 1] += high; \
-        squares[2 * k] = multiplied(low, low, squares[2 * k]); \
-        squares[2 * k + 1] = multiplied(high, high, squares[2 * k + 1]); \
-    } while (0)
-    for (; j <= g->count - WIDE; j += WIDE)
+    sums of[STREAMS] = {};
+    vd first[STREAMS];
 #pragma GCC unroll 4
-        for (int k = 0; k < VECTORS; k++)
-            ADD(load_numbers(x + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT));
-    if (j < g->count)
+    for (int r = 0; r < n; r++)
+        first[r] = origin_of(g, x + r * g->x_row);
+    add_rows(of, x, g->x_row, g->count, first, n);
 #pragma GCC unroll 4
-        for (int k = 0; k < VECTORS; k++)
-            ADD(load_wide(x, j, g->count, k, rest));
-    vd mean, deviations;
-    finish(g, first, splat_wide(total(sum)), splat_wide(total(squares)), (double)g->count, &mean, &deviations);
-    g->mean[i] = mean[0], g->squares[i] = deviations[0];
+    for (int r = 0; r < n; r++)
+        finish_row(g, i + r, of + r, first[r]);
+}
+
+/* A row in four parts, and what is left of it. Vectors that are short have registers for `n` parts at a time. */
+LK_INLINE void long_row(const lk_moments *g, int64_t i, const int n)
+{
+    const char *x = g->x + i * g->x_row;
+    const int64_t part = g->count / (STREAMS * WIDE) * WIDE;
+    const vd origin = origin_of(g, x), first[STREAMS] = {origin, origin, origin, origin};
+    sums of[STREAMS] = {};
+    for (int r = 0; r < STREAMS; r += n)
+        add_rows(of + r, x + r * part * ITEM, part * ITEM, part, first, n);
+#pragma GCC unroll 8
+    for (int k = 0; k < PER_VECTOR * VECTORS; k++) {
+        of[0].sum[k] = (of[0].sum[k] + of[1].sum[k]) + (of[2].sum[k] + of[3].sum[k]);
+        of[0].squares[k] = (of[0].squares[k] + of[1].squares[k]) + (of[2].squares[k] + of[3].squares[k]);
+    }
+    add_rows(of, x + STREAMS * part * ITEM, 0, g->count - STREAMS * part, first, 1);
+    finish_row(g, i, of, origin);
+}
+
+LK_INLINE void all_rows(const lk_moments *given)
+{
+    const lk_moments g = *given;
+    const int at_once = VECTORS == 1 ? STREAMS : 1;
+    int64_t i = 0;
+    if (g.count >= STREAMS * MIN_STREAM) {
+        for (; i < g.rows; i++)
+            long_row(&g, i, at_once);
+        return;
+    }
+    for (; i <= g.rows - at_once; i += at_once)
+        short_rows(&g, i, at_once);
+    for (; i < g.rows; i++)
+        short_rows(&g, i, 1);
 }
 
 /* Columns [j, j + n), in `vectors` of them, the last of which may be partial. */
@@ -86,8 +151,7 @@ void LK_NAME(LK_TYPED(moments))(const lk_moments *g)
 {
     int64_t j = 0;
     if (!g->by_column) {
-        for (int64_t i = 0; i < g->rows; i++)
-            row_moments(g, i);
+        all_rows(g);
         return;
     }
     for (; j <= g->count - 2 * LK_LANES; j += 2 * LK_LANES)

@@ -17,7 +17,7 @@
 LK_INLINE vf power(vf x, vf maximum)
 {
     const vf d = x - maximum;
-    return choose(d < (real)-SILU, (vf){}, exponential_up(exponent_of(at_least(d, splat(-SILU)))));
+    return (vf)(~(d < (real)-SILU) & (vi)exponential_up(exponent_of(at_least(d, splat(-SILU)))));
 }
 
 /* The factor of powers with this sum; of logarithms, what is subtracted from x - max. */
@@ -43,11 +43,14 @@ LK_INLINE void finish(const char *x, char *y, int n, vf maximum, vf by, const in
 
 LK_INLINE real largest_lane(vf v)
 {
-    real most = v[0];
-    for (int i = 1; i < LK_LANES; i++)
-        most = v[i] > most ? v[i] : most;
-    return most;
+    static const lane_integer numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#pragma GCC unroll 4
+    for (int half = LK_LANES / 2; half; half /= 2)
+        v = at_least(v, (vf)__builtin_shuffle((vi)v, *(const vi *)numbers ^ half));
+    return v[0];
 }
+
+#define ADD_POWERS(k, p) (parts[2 * (k)] += widened(p, 0), parts[2 * (k) + 1] += widened(p, 1))
 
 LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const int logarithms)
 {
@@ -67,7 +70,18 @@ LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const in
     const vf top = splat(largest_lane(at_least(at_least(maxima[0], maxima[1]), at_least(maxima[2], maxima[3]))));
 
     vd parts[PER_VECTOR * VECTORS] = {};
-    for (j = 0; j < g->count; j += WIDE)
+    for (j = 0; j <= g->count - 4 * LK_LANES; j += 4 * LK_LANES) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            at[k] = power(load_numbers(x + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT), top);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            if (!NARROW && !logarithms)
+                store_numbers(y + (j + k * LK_LANES) * ITEM, at[k], LK_LANES, ELEMENT);
+            ADD_POWERS(k % VECTORS, at[k]);
+        }
+    }
+    for (; j < g->count; j += WIDE)
 #pragma GCC unroll 4
         for (int k = 0; k < VECTORS; k++) {
             const int64_t left = g->count - j - k * LK_LANES;
@@ -79,7 +93,7 @@ LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const in
                 store_numbers(y + (j + k * LK_LANES) * ITEM, p, n, ELEMENT);
             if (n < LK_LANES)
                 p = first_lanes(p, n);
-            parts[2 * k] += widened(p, 0), parts[2 * k + 1] += widened(p, 1);
+            ADD_POWERS(k, p);
         }
     const vf by = from_sum(splat((real)total(parts)), logarithms);
     for (j = 0; j <= g->count - LK_LANES; j += LK_LANES)

@@ -49,6 +49,12 @@ LK_INLINE vd multiplied(vd a, vd b, vd c)
 /* The sum of 16 numbers in PER_VECTOR * VECTORS vectors, always in this order. */
 LK_INLINE double total(const vd *parts)
 {
+#if defined(__AVX512F__)
+    const __m512d eight = (__m512d)parts[0] + (__m512d)parts[1];
+    const __m256d four = _mm512_castpd512_pd256(eight) + _mm512_extractf64x4_pd(eight, 1);
+    const __m128d two = _mm256_castpd256_pd128(four) + _mm256_extractf128_pd(four, 1);
+    return two[0] + two[1];
+#endif
     double lane[WIDE];
 #pragma GCC unroll 8
     for (int i = 0; i < PER_VECTOR * VECTORS; i++)
