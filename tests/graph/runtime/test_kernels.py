@@ -11,15 +11,19 @@ from layoutkit._core.nests.lrn import Lrn
 from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 F32 = np.dtype(np.float32)
 
 
 @st.composite
-def poolings(draw):
+def poolings(draw, large=False):
     spatial = draw(st.integers(1, 3))
     size = [draw(st.integers(1, 12)) for _ in range(spatial)]
     shape = (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 16, 33, 64, 70, 130])), *size)
+    if large:  # a plane of more rows than a task has, or of long ones
+        shape = (1, 2, *size[:-2], *draw(st.sampled_from([(600, 7), (70, 100), (3, 2500), (90, 64)])))
+        size = shape[2:]
     op = draw(st.sampled_from(["MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"]))
     if op.startswith("Global"):
         return shape, Node(op, ("x",), ("y",))
@@ -33,10 +37,19 @@ def poolings(draw):
     return shape, Node(op, ("x",), ("y",), attributes)
 
 
-@given(poolings(), st.sampled_from(WHOLE_ISAS), st.sampled_from(["channels last", "blocked"]), st.integers(1, 2))
+@given(poolings(), st.sampled_from(WHOLE_ISAS), st.sampled_from(NAMES), st.integers(1, 2))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_pooling(pooling, isa, layouts, threads):
-    shape, node = pooling
+    check_pooling(*pooling, isa, layouts, threads)
+
+
+@given(poolings(large=True), st.sampled_from(WHOLE_ISAS), st.integers(1, 2))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_pooling_of_planes(pooling, isa, threads):
+    check_pooling(*pooling, isa, "plain", threads)
+
+
+def check_pooling(shape, node, isa, layouts, threads):
     x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
     for i, value in enumerate((np.nan, np.inf, -np.inf)):
         x.flat[i * x.size // 3] = value

@@ -21,3 +21,9 @@ class Pooling(Operation):
         cls, arrays: Sequence[np.ndarray], six: Sequence[np.ndarray], types: str,
         windows: Sequence[tuple[int, int, int, int]], scales: Sequence[np.ndarray] | None, threads: int,
     ) -> Self: ...  # fmt: skip
+
+class PlanePooling(Operation):
+    def __init__(
+        self, arrays: Sequence[np.ndarray], five: Sequence[np.ndarray], windows: Sequence[tuple[int, int, int, int]],
+        scales: Sequence[np.ndarray] | None, threads: int,
+    ) -> None: ...  # fmt: skip

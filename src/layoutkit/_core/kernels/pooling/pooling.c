@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #define SIDE_BY_SIDE 4
-enum { MANY = SIDE_BY_SIDE * LK_LANES };
+enum { MANY = SIDE_BY_SIDE * LK_LANES, MAX_LISTED = 32 }; /* channels side by side; taps whose offsets are listed */
 
 LK_INLINE vf larger(const vf found, const vf v)
 {
@@ -23,7 +23,9 @@ LK_INLINE vf larger(const vf found, const vf v)
     return (vf)((takes & (vi)v) | (~takes & (vi)found));
 }
 
-/* The vectors at x of the taps [first, end) of every row, of which `count` channels are there. */
+#define LANES_OF(v) ((v) + 1 < vectors ? LK_LANES : count)
+
+/* The vectors at x of the taps [first, end) of every row; the last one has `count` channels. */
 LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t first, const int64_t end,
                       const void *scale, const int vectors, const int count)
 {
@@ -38,7 +40,7 @@ LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t
             const char *at = x + q * p->x_depth + r * p->x_row;
             for (int64_t t = first; t < end; t++, at += tap)
                 for (int v = 0; v < vectors; v++) {
-                    const vf value = load_numbers(at + v * LK_LANES * ITEM, count, ELEMENT);
+                    const vf value = load_numbers(at + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
                     if (scale)
                         found[v] += value;
                     else
@@ -48,26 +50,80 @@ LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t
     for (int v = 0; v < vectors; v++) {
         if (scale)
             found[v] *= (real)p->factor * *(const real *)scale;
-        store_numbers(y + v * LK_LANES * ITEM, found[v], count, ELEMENT);
+        store_numbers(y + v * LK_LANES * ITEM, found[v], LANES_OF(v), ELEMENT);
     }
 }
 
-LK_INLINE void pixels(const lk_pooling *p, const int mean)
+/* The same of all taps of a window, of which `taps` are at these offsets from x. */
+LK_INLINE void listed_window(const lk_pooling *p, const char *x, char *y, const int64_t *offset, const int64_t taps,
+                             const void *scale, const int vectors, const int count)
 {
+    vf found[SIDE_BY_SIDE];
+    for (int v = 0; v < vectors; v++)
+        found[v] = load_numbers(x + offset[0] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+    for (int64_t t = 1; t < taps; t++)
+        for (int v = 0; v < vectors; v++) {
+            const vf value = load_numbers(x + offset[t] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+            if (scale)
+                found[v] += value;
+            else
+                found[v] = larger(found[v], value);
+        }
+    for (int v = 0; v < vectors; v++) {
+        if (scale)
+            found[v] *= (real)p->factor * *(const real *)scale;
+        store_numbers(y + v * LK_LANES * ITEM, found[v], LANES_OF(v), ELEMENT);
+    }
+}
+
+/* The offsets of all taps of a window; returns how many, or 0 if they are too many. */
+LK_INLINE int64_t list_taps(const lk_pooling *p, int64_t *offset)
+{
+    int64_t n = 0;
+    if (p->depths > MAX_LISTED || p->rows > MAX_LISTED || p->taps > MAX_LISTED
+        || p->depths * p->rows * p->taps > MAX_LISTED)
+        return 0;
+    for (int64_t q = 0; q < p->depths; q++)
+        for (int64_t r = 0; r < p->rows; r++)
+            for (int64_t t = 0; t < p->taps; t++)
+                offset[n++] = q * p->x_depth + r * p->x_row + t * p->dilation * p->x_col;
+    return n;
+}
+
+/* n / dilation, rounded up; divisions are slow. */
+LK_INLINE int64_t dilated(int64_t n, int64_t dilation) { return dilation == 1 ? n : (n + dilation - 1) / dilation; }
+
+LK_INLINE void pixels(const lk_pooling *given, const int mean)
+{
+    const lk_pooling local = *given, *p = &local;
+    int64_t offset[MAX_LISTED];
+    const int64_t listed = list_taps(p, offset);
+#define WINDOW(vectors, count) \
+    do { \
+        if (whole) \
+            listed_window(p, x, y, offset, listed, scale, vectors, count); \
+        else \
+            window(p, x, y, first, end, scale, vectors, count); \
+    } while (0)
     for (int64_t j = 0; j < p->cols; j++) {
         const int64_t at = j * p->step - p->before, left = p->size - at; /* columns of x from the first tap on */
-        const int64_t first = at < 0 ? (-at + p->dilation - 1) / p->dilation : 0;
-        const int64_t end = left <= 0 ? 0 : MIN(p->taps, (left + p->dilation - 1) / p->dilation);
+        const int64_t first = at < 0 ? dilated(-at, p->dilation) : 0;
+        const int64_t end = left <= 0 ? 0 : MIN(p->taps, dilated(left, p->dilation));
+        const int whole = listed && first == 0 && end == p->taps;
         const char *x = p->x + at * p->x_col;
         char *y = p->y + j * p->y_col;
         const void *scale = mean ? (const real *)p->scale + j : NULL;
         int64_t c = p->count;
         for (; c >= MANY; c -= MANY, x += MANY * ITEM, y += MANY * ITEM)
-            window(p, x, y, first, end, scale, SIDE_BY_SIDE, LK_LANES);
-        for (; c >= LK_LANES; c -= LK_LANES, x += LK_LANES * ITEM, y += LK_LANES * ITEM)
-            window(p, x, y, first, end, scale, 1, LK_LANES);
-        if (c)
-            window(p, x, y, first, end, scale, 1, (int)c);
+            WINDOW(SIDE_BY_SIDE, LK_LANES);
+        if (c > 3 * LK_LANES)
+            WINDOW(4, (int)c - 3 * LK_LANES);
+        else if (c > 2 * LK_LANES)
+            WINDOW(3, (int)c - 2 * LK_LANES);
+        else if (c > LK_LANES)
+            WINDOW(2, (int)c - LK_LANES);
+        else if (c)
+            WINDOW(1, (int)c);
     }
 }
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ...._core.nests.pooling import Pooling
+from ...._core.nests.operation import Operation
+from ...._core.nests.pooling import PlanePooling, Pooling
+from ...._core.nests.reduce import Reduction
 from ....memory.arrays import reshaped
 from ...ir import Node
-from ...operators.layouts import BLOCKED
+from ...layout.costs import FLOAT
+from ...operators.layouts import BLOCKED, PLAIN
 from ...operators.pool import counts, window
-from .building import ROW_TYPES, Build, Building, real_type
+from .building import ROW_TYPES, Build, Building, contiguously, real_type
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -27,7 +32,7 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x_shape)) + average
-    real = real_type(known[node.outputs[0]])
+    real = real_type(known[node.outputs[0]]) if kind != PLAIN else FLOAT
     operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     threads, types = program.costs.threads, ROW_TYPES[real.dtype]
 
@@ -39,7 +44,17 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
     y_shape = known[node.outputs[0]].shape
 
-    def make(x: np.ndarray, y: np.ndarray) -> Pooling:
+    def of_planes(x: np.ndarray, y: np.ndarray) -> Operation:
+        if node.op.startswith("Global"):
+            return Reduction("ReduceMean" if means else "ReduceMax", x, y, list(range(2, x.ndim)), threads)
+        five = [reshaped(a, (*a.shape[:2], *(1,) * (5 - a.ndim), *a.shape[2:])) for a in (x, y)]
+        return PlanePooling((x, y), five, windows, means, threads)
+
+    def make(x: np.ndarray, y: np.ndarray) -> Operation | Callable[..., None]:
+        if kind == PLAIN:
+            rows = all(a.strides[-1] == a.itemsize or a.shape[-1] == 1 for a in (x, y))
+            rows = rows and (y.flags.c_contiguous or not node.op.startswith("Global"))
+            return of_planes(x, y) if rows else contiguously(of_planes)(x, y)
         return Pooling((x, y), (six_axes(x, x_shape), six_axes(y, y_shape)), types, windows, means, threads)
 
     program.operation(node, make, (operand,), (result,))
