@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import LONG
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 FILE = Path(__file__).parents[1] / "stress" / "soak.py"
@@ -28,7 +29,7 @@ def soak(monkeypatch, tmp_path):
 
 @pytest.mark.alone
 def test_everything_at_once(soak):
-    run = soak.soak(seed=7, seconds=3, callers=2)
+    run = soak.soak(seed=7, seconds=3 if LONG else 1.5, callers=2)
     assert not run.wrong
     assert set(run.done) == {*soak.KINDS, "networks"}
 
@@ -43,6 +44,6 @@ def test_mistakes_are_told(soak, monkeypatch):
 
     monkeypatch.setattr(soak.Model, "run", sometimes_wrong)
     monkeypatch.setattr(soak.Soak, "cases", lambda *args: None)
-    run = soak.soak(seed=7, seconds=2, callers=1, memory=lambda: next(grows) << 30)
+    run = soak.soak(seed=7, seconds=1, callers=1, memory=lambda: next(grows) << 30)
     assert any("other bits" in wrong for wrong in run.wrong)
     assert any("memory grew" in wrong for wrong in run.wrong)
