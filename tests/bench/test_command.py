@@ -15,7 +15,7 @@ from layoutkit.bench import command as bench
 from layoutkit.bench import report
 from layoutkit.bench.layers import Layer
 from layoutkit.bench.suites import DTYPES, SUITES, ConvCase, backward, in_types
-from layoutkit.choosing import machine
+from layoutkit.choosing import machine, machine_profile
 from layoutkit.choosing.best import choices
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.limits import Limits
@@ -27,8 +27,10 @@ TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch):
-    """No other work on the machine, or none that is noticed."""
+    """No other work on the machine, or none that is noticed; and its profile does not take a second."""
     monkeypatch.setattr(machine, "waited", lambda: 0.0)
+    monkeypatch.setattr(machine_profile, "FIGURE_SECONDS", 1e-3)
+    monkeypatch.setattr(machine_profile, "MAX_LARGE_BYTES", 1 << 22)
 
 
 class FixedLimits(Limits):

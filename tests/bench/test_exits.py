@@ -14,6 +14,11 @@ from layoutkit.choosing.table import CostTable
 BENCH = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC"]
 EVERY = {case.key for case in SUITES["tiny"](["NHWC"], [1])}
 QUIET = (0, 141)
+BRIEF_PROFILE = """
+from layoutkit.choosing import machine_profile
+machine_profile.FIGURE_SECONDS, machine_profile.MAX_LARGE_BYTES = 1e-3, 1 << 22
+"""
+COMMAND = f"{BRIEF_PROFILE}\nimport runpy\nrunpy.run_module('layoutkit.bench', run_name='__main__', alter_sys=True)"
 
 # The command with a clock that no other work disturbs, and a hook: {before} runs before every problem that is
 # measured, with its number.
@@ -40,7 +45,7 @@ sys.exit(run(command.main))
 
 def bench(*args, hook="pass", setup="", **streams):
     """The command in a process of its own."""
-    program = PROGRAM.format(hook=hook, setup=setup)
+    program = BRIEF_PROFILE + PROGRAM.format(hook=hook, setup=setup)
     command = [sys.executable, "-c", program, *BENCH, *args]
     return subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **streams)
 
@@ -83,7 +88,7 @@ def test_streams_that_are_not_there(cache_dir, closed):
 import os, sys
 for fd in ({closed},):
     os.close(fd)
-os.execv(sys.executable, [sys.executable, "-m", "layoutkit.bench", *{BENCH}, "--time-budget", "0.5"])
+os.execv(sys.executable, [sys.executable, "-c", {COMMAND!r}, *{BENCH}, "--time-budget", "0.2"])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == ""
@@ -124,7 +129,7 @@ def test_files_are_written_before_the_reader_is_missed(cache_dir, tmp_path):
 def test_json_comes_before_the_text_that_nobody_reads(cache_dir, tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "layoutkit.bench", *BENCH, "--time-budget", "0.5", "--json", "-"]
+    command = [sys.executable, "-c", COMMAND, *BENCH, "--time-budget", "0.2", "--json", "-"]
     with open(tmp_path / "out.json", "wb") as out:
         done = subprocess.run(command, stdout=out, stderr=writing)
     os.close(writing)
