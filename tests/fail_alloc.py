@@ -1,6 +1,7 @@
 """Run by test_leaks.py under fail_alloc.c: every allocation of an operation fails in turn.
 
-Where there are thousands (planning makes that many Python objects) some of them, evenly: all with LAYOUTKIT_LONG_TESTS.
+Where there are thousands (planning makes that many Python objects) some of them, evenly, more in CI: all with
+LAYOUTKIT_LONG_TESTS.
 Each time the operation must raise or, where whoever asked for memory can do without, give the right result; what it
 left allocated must be gone after the next call that succeeds, to the last block of what the compiled modules asked for.
 It must be MemoryError that it raises, but where Python and numpy themselves make another error of theirs (os.stat says
@@ -34,7 +35,8 @@ bias = rng.standard_normal(18, np.float32)
 nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
-MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 500  # allocations of one operation that are failed
+# Allocations of one operation that are failed.
+MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 500 if os.environ.get("CI") else 150
 # what the machine is, the table that comes with the package
 KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
 

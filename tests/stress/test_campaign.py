@@ -9,9 +9,10 @@ from pathlib import Path
 import campaign
 import pytest
 import random_cases
+from conftest import LONG
 
 STRESS = Path(__file__).parents[2] / "stress"
-SHARE = {  # .ci/run has a larger one
+SHARE = {  # half of it where this is not CI; .ci/run has a larger one
     "reorders": 200,
     "convolutions": 60,
     "integers": 25,
@@ -20,6 +21,8 @@ SHARE = {  # .ci/run has a larger one
     "reproducible": 10,
     "chunked": 30,
 }
+if not LONG:
+    SHARE = {kind: -(-count // 2) for kind, count in SHARE.items()}
 
 
 def run(*args):
