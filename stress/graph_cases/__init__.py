@@ -1,8 +1,8 @@
 """Random ONNX models, each a function of (seed, index) alone, and who is right about what they compute.
 
-Everything that the operators accept is drawn: `single`, `layers`, `elements`, `detectors` and `control` have a function
-for each operator, `build` asks onnx what fits, `judge` runs the model and holds it against onnx's reference evaluator
-and onnxruntime, `rules` says which differences have a reason.
+Everything that the operators accept is drawn: `single`, `layers`, `elements`, `detectors`, `control` and `attention`
+have a function for each operator, `build` asks onnx what fits, `judge` runs the model and holds it against onnx's
+reference evaluator and onnxruntime, `rules` says which differences have a reason.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from . import control, detectors, elements, layers, single
+from . import attention, control, detectors, elements, layers, single
 from .build import Build, Dropped, schema
 from .judge import Case, Verdict, judge
 
 __all__ = ["DRAWS", "Case", "Verdict", "case", "draw", "judge"]
 
-DRAWS = {**single.DRAWS, **layers.DRAWS, **elements.DRAWS, **detectors.DRAWS, **control.DRAWS}
+DRAWS = {
+    **single.DRAWS, **layers.DRAWS, **elements.DRAWS, **detectors.DRAWS, **control.DRAWS, **attention.DRAWS
+}  # fmt: skip
 OFTEN = ["Conv", "Conv", "block", "block", "quantised layers", "Concat", "Split", "Add", "Resize", "Slice", "MaxPool",
          "AveragePool"]  # fmt: skip
 TRIES = 40  # draws of nodes for a model

@@ -4,6 +4,7 @@ A file a kind; each registers its operators in `OPERATORS` with `operator`.
 """
 
 from . import (  # noqa: F401 these register
+    attention,
     axes,
     control,
     detection,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..ir import Graph
 from .affine import affine_into_makers, as_affine
+from .attention import attentions_as_products
 from .axes_last import channels_in_place
 from .constants import constants_into_attributes, fold_constants
 from .einsum import einsums_as_products
@@ -21,11 +22,11 @@ from .rewriting import Knowledge
 from .shuffles import shuffles
 
 PASSES = (
-    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
-    remove_identities, activations, pads_into_convolutions, equal_nodes, group_normalisations, spelled_normalisations,
-    parameters_into_normalisations, channels_in_place, parameters_into_normalisations, attention,
-    scales_and_biases_into_products, views_into_products, as_affine, affine_into_makers, affine_into_makers,
-    residuals, means_as_pooling, activations_into_epilogues,
+    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, attentions_as_products,
+    constants_into_attributes, shuffles, remove_identities, activations, pads_into_convolutions, equal_nodes,
+    group_normalisations, spelled_normalisations, parameters_into_normalisations, channels_in_place,
+    parameters_into_normalisations, attention, scales_and_biases_into_products, views_into_products, as_affine,
+    affine_into_makers, affine_into_makers, residuals, means_as_pooling, activations_into_epilogues,
 )  # fmt: skip
 
 
