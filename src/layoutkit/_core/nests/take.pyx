@@ -23,6 +23,9 @@ cdef enum:
     MAX_SEGMENTS = 8           # of a row without a table of offsets
     LARGE_UNIT_BYTES = 16 << 10  # units of at least so many are not joined, so that threads can share them
     FILL_BYTES = 64            # of the array of copies of the fill value
+    MAX_SINGLE = 4             # units of a segment that become segments of their own
+    MAX_SHORT_ROW = 2048       # bytes of a row of which segments are copied for several rows at a time,
+    ROWS_BYTES = 16 << 10      # as many as have so many bytes
 
 
 cdef struct Segment:  # units of a row that follow one another in y
@@ -64,6 +67,24 @@ def segments_of(offsets, unit):
     return segments
 
 
+def is_straight(segment, unit):
+    """Whether the units of a segment lie together in x, or are filled, with a few bytes."""
+    _, count, start, step, repeat, table = segment
+    if start == LK_NOWHERE:
+        return count * unit <= FILL_BYTES
+    return table is None and (count == 1 or (step == unit and repeat == 1))
+
+
+def straightened(segments, unit):
+    """The segments, short ones that are not straight unit by unit."""
+    for first, count, start, step, repeat, table in segments:
+        if table is not None or count > MAX_SINGLE or is_straight((first, count, start, step, repeat, table), unit):
+            yield first, count, start, step, repeat, table
+            continue
+        for i in range(count):
+            yield first + i, 1, start + i // repeat * step, unit, 1, None
+
+
 cdef class Take(Operation):
     """``y[i, j, ..] = x[indices[0][i], indices[1][j], ..]``, or `fill` where an index is below 0.
 
@@ -84,6 +105,7 @@ cdef class Take(Operation):
     cdef Segment segment[2 * MAX_SEGMENTS]
     cdef int segments, threads
     cdef bint contiguous         # the units of a row of y
+    cdef bint by_segment         # segments are copied for several rows at a time
     cdef int64_t unit, y_step    # bytes of a unit; from a unit of y to the next
     cdef int64_t row_bytes, rows, item
     cdef const int64_t *x_row    # offsets of rows in bytes; LK_NOWHERE: filled
@@ -113,6 +135,10 @@ cdef class Take(Operation):
         self.contiguous = self.y_step == self.unit
         self.row_bytes = len(inner) * self.unit
         segments = segments_of(inner, self.unit)
+        singly = list(straightened(segments, self.unit))
+        self.by_segment = (self.contiguous and self.row_bytes <= MAX_SHORT_ROW and len(singly) <= 2 * MAX_SEGMENTS
+                           and all(is_straight(s, self.unit) for s in singly))
+        segments = singly if self.by_segment else segments
         if len(segments) > 2 * MAX_SEGMENTS:
             raise ValueError(f"take: {len(segments)} segments of a row")
         for i, (first, count, start, step, repeat, table) in enumerate(segments):
@@ -164,12 +190,43 @@ cdef class Take(Operation):
         share_out(self.threads, take_share, &r)
 
     cdef void run_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
-        cdef int64_t i
-        for i in range(first, end):
+        cdef int64_t i = first, last
+        while self.by_segment and i < end:
+            last = self.alike(i, end)
+            if last > i + 1 and self.x_row[i] != LK_NOWHERE:
+                self.run_segments(x, y + self.y_row[i], i, last - i)
+            else:
+                self.run_row(x, y + self.y_row[i], self.x_row[i])
+                last = i + 1
+            i = last
+        for i in range(i, end):
             if self.contiguous and i > first and self.x_row[i] == self.x_row[i - 1]:
                 memcpy(y + self.y_row[i], y + self.y_row[i - 1], self.row_bytes)
             else:
                 self.run_row(x, y + self.y_row[i], self.x_row[i])
+
+    cdef int64_t alike(self, int64_t first, int64_t end) noexcept nogil:
+        """The end of rows that are equally far apart in y, are not filled, and stay in L1."""
+        cdef int64_t i = first + 1
+        end = min(end, first + max(2, ROWS_BYTES // self.row_bytes))
+        while i < end and self.x_row[i] != LK_NOWHERE and (
+                self.y_row[i] - self.y_row[i - 1] == self.y_row[first + 1] - self.y_row[first]):
+            i += 1
+        return i
+
+    cdef void run_segments(self, const char *x, char *y, int64_t first, int64_t count) noexcept nogil:
+        """Rows at equal distances, the first of them at `y`: each segment as a unit of all rows."""
+        cdef const Segment *s
+        cdef lk_take p
+        cdef int i
+        p.count, p.y_step, p.repeat = count, self.y_row[first + 1] - self.y_row[first], 1
+        for i in range(self.segments):
+            s = self.segment + i
+            p.y, p.unit, p.step = y + s.first, s.count * self.unit, 0
+            p.x, p.at = self.fill, NULL
+            if s.start != LK_NOWHERE:
+                p.x, p.at = x + s.start, self.x_row + first
+            self.units(&p)
 
     cdef void run_row(self, const char *x, char *y, int64_t start) noexcept nogil:
         cdef const Segment *s
