@@ -70,6 +70,23 @@ def test_layers_of_nothing(op, shape, layouts):
     assert ran([node(op, size=3)], x, layouts).shape == want
 
 
+@pytest.mark.parametrize("shape", [(0, 4, 3, 3), (2, 4, 3, 0), (2, 4, 0, 3)])
+@pytest.mark.parametrize("op, parameters, attributes", [
+    ("InstanceNormalization", ["channel", "channel"], {}),
+    ("GroupNormalization", ["channel", "channel"], {"num_groups": 2}),
+    ("LayerNormalization", ["column"], {}), ("RMSNormalization", ["column"], {}), ("MeanVarianceNormalization", [], {}),
+    ("GlobalAveragePool", [], {}), ("ReduceMean", [], {"axes": [2, 3]}), ("ReduceLogSum", [], {"axes": [2, 3]}),
+])  # fmt: skip
+def test_means_of_nothing_do_not_warn(op, parameters, attributes, shape):
+    values = {"channel": np.ones(shape[1], np.float32), "column": np.ones(shape[-1], np.float32)}
+    constants = {f"p{i}": values[p] for i, p in enumerate(parameters)}
+    graph = Graph([node(op, *constants, **attributes)], {"x": TensorType(np.dtype("f4"), shape)}, ("y",), constants)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = Model(graph, threads=1).run(np.zeros(shape, np.float32))["y"]
+    assert y.shape == (shape if "Normalization" in op else (*shape[:2], 1, 1))
+
+
 @pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3), (2, 4, 0)])
 @pytest.mark.parametrize("op", ["Add", "Mul", "BatchNormalization"])
 def test_numbers_per_channel_of_nothing(op, shape):

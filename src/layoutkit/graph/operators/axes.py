@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .base import Follows, constants, normal, operator, physical_axes, required, same_shape
+from .base import Follows, constants, mean, normal, operator, physical_axes, required, same_shape
 
 
 def _follow_axis(attributes, layout, shapes):
@@ -121,7 +121,7 @@ def _log_sum_exp(x, axis, keepdims):
 
 
 REDUCTIONS = {
-    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
+    "ReduceSum": np.sum, "ReduceMean": mean, "ReduceProd": np.prod,
     "ReduceMax": lambda x, *a, **k: np.max(x, *a, initial=_limits(x.dtype)[0], **k),
     "ReduceMin": lambda x, *a, **k: np.min(x, *a, initial=_limits(x.dtype)[1], **k),
     "ReduceL1": lambda x, *a, **k: np.abs(x).sum(*a, **k),
@@ -163,7 +163,8 @@ def _reduce(inputs, attributes):
         )  # over no axes squares and logarithms are still taken
     axes = tuple(normal(int(a), x.ndim, attributes["op"]) for a in axes)
     keep = bool(attributes.get("keepdims", 1))
-    return [np.asarray(REDUCTIONS[attributes["op"]](x, axis=axes, keepdims=keep)).astype(x.dtype, copy=False)]
+    with np.errstate(all="ignore"):
+        return [np.asarray(REDUCTIONS[attributes["op"]](x, axis=axes, keepdims=keep)).astype(x.dtype, copy=False)]
 
 
 def _arg_shape(node, inputs):

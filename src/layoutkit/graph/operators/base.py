@@ -194,6 +194,14 @@ def required(x: Known | None) -> Known:
     return x
 
 
+def mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool = True) -> np.ndarray:
+    """As numpy's, but without a warning where there is nothing to take the mean of: NaN, or 0 of integers."""
+    if x.size:
+        return x.mean(axis, keepdims=keepdims)
+    shape = [1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis]
+    return np.full(shape, 0 if x.dtype.kind in "biu" else np.nan, x.dtype)
+
+
 def constants(node: Node, inputs: InputTypes, i: int, attribute: str | None = None) -> list | None:
     """The numbers of a constant input or of an attribute, None if both are omitted; DataDependent if the input is not
     constant."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from .base import Follows, by_kernel, normal, operator, physical_axes, required, same_shape
+from .base import Follows, by_kernel, mean, normal, operator, physical_axes, required, same_shape
 
 
 def _per_channel(values, rank):
@@ -34,9 +36,8 @@ def _instance_normalization(inputs, attributes):
 
 
 def _normalised(x, axes, epsilon):
-    mean = x.mean(axes, keepdims=True)
-    apart = x - mean
-    return apart / np.sqrt(np.square(apart).mean(axes, keepdims=True) + x.dtype.type(epsilon))
+    apart = x - mean(x, axes)
+    return apart / np.sqrt(mean(np.square(apart), axes) + x.dtype.type(epsilon))
 
 
 @operator("GroupNormalization", kind=Follows.FIXED, shape=same_shape, follow=by_kernel)
@@ -44,7 +45,8 @@ def _group_normalization(inputs, attributes):
     x, scale, bias = inputs
     if attributes.get("per_group"):
         scale, bias = (np.repeat(v, x.shape[1] // attributes["num_groups"]) for v in (scale, bias))
-    grouped = x.reshape(x.shape[0], attributes["num_groups"], -1)
+    each = prod(x.shape[1:]) // attributes["num_groups"]
+    grouped = x.reshape(x.shape[0], attributes["num_groups"], each)
     y = _normalised(grouped, (2,), attributes.get("epsilon", 1e-5)).reshape(x.shape)
     return [y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)]
 
@@ -78,9 +80,10 @@ def _layer_normalization(inputs, attributes):
     epsilon, wide = attributes.get("epsilon", 1e-5), _wide(x)
     scale, bias = (_along(axes, x.ndim, parameter) for parameter in (scale, bias))
     y = _normalised(wide, axes, epsilon).astype(x.dtype) * scale
-    inverse = 1 / np.sqrt(wide.var(axes, keepdims=True) + wide.dtype.type(epsilon))
-    mean = wide.mean(axes, keepdims=True)
-    return [y if bias is None else y + bias, mean.astype(np.float32), inverse.astype(np.float32)]
+    means = mean(wide, axes)
+    variance = wide.var(axes, keepdims=True) if wide.size else means
+    inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
+    return [y if bias is None else y + bias, means.astype(np.float32), inverse.astype(np.float32)]
 
 
 def _wide(x):
@@ -93,7 +96,7 @@ def _rms_normalization(inputs, attributes):
     x, scale = inputs
     axes, wide = normalised_axes(attributes, x.ndim, "RMSNormalization"), _wide(x)
     scale = _along(axes, x.ndim, scale)
-    squares = np.square(wide).mean(axes, keepdims=True)
+    squares = mean(np.square(wide), axes)
     return [(wide / np.sqrt(squares + wide.dtype.type(attributes.get("epsilon", 1e-5)))).astype(x.dtype) * scale]
 
 

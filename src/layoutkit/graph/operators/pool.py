@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from .base import Follows, Unsupported, operator, physical_axes, required
+from .base import Follows, Unsupported, mean, operator, physical_axes, required
 from .windows import window
 
 
@@ -122,7 +122,7 @@ def _global_pool_shape(node, inputs):
 @operator("GlobalAveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
 def _global_average_pool(inputs, attributes):
     x = inputs[0]
-    return [x.mean(tuple(attributes.get("at") or range(2, x.ndim)), keepdims=True)]
+    return [mean(x, tuple(attributes.get("at") or range(2, x.ndim)))]
 
 
 @operator("GlobalMaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
