@@ -30,6 +30,12 @@ settings.register_profile("short", max_examples=40, deadline=None)
 settings.register_profile("long", max_examples=100, deadline=None)
 settings.load_profile("long" if LONG else "short")
 
+
+def fewer(times: int) -> settings:
+    """For a property whose examples are costly, or that is run for many cases: a so many times smaller number."""
+    return settings(max_examples=-(-settings().max_examples // times))
+
+
 # A shell's background jobs ignore Ctrl-C, and what they start does: not so the tests that send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

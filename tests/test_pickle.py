@@ -5,8 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import fewer
 from graphs import graphs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import layouts
 
@@ -48,7 +49,6 @@ def convolutions(draw):
 
 @pytest.mark.filterwarnings("ignore::layoutkit.SlowPathWarning")
 @given(convolutions(), st.booleans(), st.sampled_from(WAYS))
-@settings(max_examples=60, deadline=None)
 def test_convolutions(case, used, way):
     op, x = case
     before = op(x) if used else None
@@ -59,7 +59,7 @@ def test_convolutions(case, used, way):
 
 @pytest.mark.filterwarnings("ignore::layoutkit.SlowPathWarning")
 @given(graphs(), st.booleans(), st.sampled_from(WAYS))
-@settings(max_examples=20, deadline=None)
+@fewer(2)
 def test_models(graph, used, way):
     model = Model(graph, threads=1, accuracy="strict", layouts="channels last")
     rng = np.random.default_rng(0)
@@ -73,7 +73,6 @@ def test_models(graph, used, way):
 
 
 @given(layouts(), st.sampled_from(WAYS))
-@settings(max_examples=30, deadline=None)
 def test_layouts_and_tensors(layout, way):
     assert way(layout) == layout
     shape = tuple(range(2, 2 + layout.rank))

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -77,7 +77,6 @@ PLANNED_ALIKE = [name for name in CALLS if not name.startswith(("conv", "batch",
 
 @given(st.sampled_from(PLANNED_ALIKE), st.integers(1, 3), st.integers(3, 70), st.integers(3, 70),
        st.integers(2, 4), st.integers(0, 2**32))  # fmt: skip
-@settings(max_examples=60, deadline=None)
 def test_the_bits_do_not_depend_on_the_threads(name, images, height, width, threads, seed):
     x = np.random.default_rng(seed).standard_normal((images, 16, height, width), np.float32)
     np.testing.assert_array_equal(CALLS[name](x, threads), CALLS[name](x, 1))

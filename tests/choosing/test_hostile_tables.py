@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.choosing import costfile
@@ -20,7 +20,6 @@ SQUARE = "conv n1 c64 56x56 o64 k3x3 s1x1 p1+1,1+1 d1x1 g1 {} f32 standard t{}"
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
 def test_no_table_stops_a_call(tmp_path_factory, rng):
     folder = tmp_path_factory.getbasetemp()
     assert hostile.use(hostile.table(rng), folder) < hostile.MAX_CALLS

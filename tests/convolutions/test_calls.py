@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -15,7 +15,6 @@ FUNCTIONS = [lk.conv1d, lk.conv2d, lk.conv3d, lk.conv_transpose1d, lk.conv_trans
 CLASSES = [lk.Conv1d, lk.Conv2d, lk.Conv3d, lk.ConvTranspose1d, lk.ConvTranspose2d, lk.ConvTranspose3d]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.permutations("nchw"), st.permutations("nchw"), st.sampled_from([1, 4, 8]), st.booleans())
 def test_single_inputs_as_in_torch(order, to, block, transposed):
     layout = "".join(order) if block == 1 else "".join(order).replace("c", "C") + f"{block}c"

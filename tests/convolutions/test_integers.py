@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
 from random_cases import transposed
@@ -27,7 +27,6 @@ def test_any_transposed_convolution(seed):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("isa", registry.isas())
 def test_bytes_are_made_in_registers(isa, data):
     """Of tiles of any size: ragged channels and rows, dense and blocked destinations with pads, short sums."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from conv_problems import conv_problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
 from whole import numbers
@@ -39,7 +39,6 @@ def supported(p):
 
 
 @given(conv_problems(layouts=PIXELS, per_group=(1, 40)), st.sampled_from(registry.isas()), st.integers(1, 3), st.data())
-@settings(deadline=None, max_examples=60)
 def test_a_tap_sums_the_rows_that_it_reads(p, isa, threads, data):
     """Filters of a single 1 show the padded input, shifted: which rows, of which channel, and zeros for the padding."""
     p = supported(p)

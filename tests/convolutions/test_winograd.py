@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
 from oracle.guard import guarded
@@ -168,7 +168,6 @@ def test_threads_do_not_change_a_bit(m, dst, ic, size):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_any_cut_gives_the_same_bits(data):
     """Groups of any number of tiles, none among them, and blocks of any number of panels."""
     draw = data.draw

@@ -4,7 +4,7 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit import winograd
@@ -51,7 +51,6 @@ def test_tiles_cover_an_axis(outputs, m):
     assert not (whole and beyond)  # tiles reach over the edge only if all of them are short
 
 
-@settings(max_examples=50, deadline=None)
 @given(transforms(), st.integers(0, 2**32))
 def test_filters_come_back_exactly(t, seed):
     w = np.random.default_rng(seed).integers(-9, 9, (2, 3, t.r, t.r)).astype(object)

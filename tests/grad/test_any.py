@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
 from oracle.guard import guarded
@@ -138,7 +138,6 @@ def test_any_transposed(c):
 
 
 @given(problems(st.sampled_from([TYPES["f32"], TYPES["f64"]])))
-@settings(max_examples=60, deadline=None)
 def test_adjoint_and_accurate(c):
     """<dy, conv(x)> = <dx, x> = <dw, w> to rounding."""
     rng, dtype = np.random.default_rng(0), c["types"].src

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import fewer
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def test_every_operator_is_drawn():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numbers that make no sense are computed with, too
 @given(st.integers(0, 1 << 40))
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])
+@settings(fewer(8), phases=[Phase.generate])
 def test_malformed_nodes(seed):
     rng = np.random.default_rng(seed)
     for op in DRAWS:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from graphs import graphs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
@@ -27,7 +27,6 @@ def test_planned_equals_unplanned(graph, layouts, threads, seed):
 
 
 @given(graphs(), st.sampled_from(["bfloat16", "float16"]), st.sampled_from([None, *NAMES]))
-@settings(max_examples=60, deadline=None)
 def test_narrow_products_are_near(graph, dtype, layouts):
     x = np.random.default_rng(0).uniform(-1, 1, graph.inputs["x"].shape).astype(graph.inputs["x"].dtype)
     plain = Model(graph, threads=1).run({"x": x})
@@ -42,7 +41,6 @@ def test_narrow_products_are_near(graph, dtype, layouts):
 
 
 @given(graphs())
-@settings(max_examples=50, deadline=None)
 def test_tensors_of_many_readers_cost_the_same_either_way(graph):
     from layoutkit.graph.layout import plan
     from layoutkit.graph.layout.costs import Costs
@@ -57,7 +55,6 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
 
 
 @given(graphs())
-@settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
     from layoutkit.graph.layout.costs import Costs
     from layoutkit.graph.layout.plan import choose_layouts
@@ -68,7 +65,6 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
 
 
 @given(graphs())
-@settings(max_examples=30, deadline=None)
 def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_either(graph):
     from layoutkit.graph.layout import assign
     from layoutkit.graph.layout.costs import Costs
@@ -86,7 +82,6 @@ def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_
 
 
 @given(graphs(), st.sampled_from(NAMES))
-@settings(max_examples=30, deadline=None)
 def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
     from layoutkit.graph.layout.costs import Costs
     from layoutkit.graph.layout.plan import choose_layouts

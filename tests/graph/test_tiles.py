@@ -5,8 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import fewer
 from graphs import Builder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -140,20 +141,19 @@ def tiled(graph, data, **options):
 
 
 @given(graphs(EXACT), st.data())
-@settings(max_examples=60, deadline=None)
 def test_tiles_are_those_of_the_whole(graph, data):
     np.testing.assert_array_equal(*tiled(graph, data)[::-1])
 
 
 @given(graphs(NEAR), st.data())
-@settings(max_examples=20, deadline=None)
+@fewer(2)
 def test_tiles_of_sums_in_other_orders_are_near(graph, data):
     want, found = tiled(graph, data)
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
 
 
 @given(graphs(("conv", "AveragePool", "AveragePool")), st.data())
-@settings(max_examples=15, deadline=None)
+@fewer(3)
 def test_means_are_exact_in_one_layout(graph, data):
     np.testing.assert_array_equal(*tiled(graph, data, layouts="channels last")[::-1])
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
@@ -44,7 +44,6 @@ def merged_steps(model):
     st.lists(st.sampled_from([1, 8, 16, 32, 40]), min_size=2, max_size=4), st.sampled_from([None, *NAMES]),
     st.sampled_from(["float32", "bfloat16"]), st.integers(1, 2),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
 def test_siblings_are_one(sizes, layouts, dtype, threads):
     graph, x = family(sizes), numbers(2, 24, 6, 5)
     with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.graph.ir import Graph, Node, TensorType
@@ -104,7 +104,6 @@ def test_single_numbers_stay_so(op):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_resizing_of_few_elements(data):
     """And what reads the result: an empty axis and one of one element are axes like others."""
     shape = data.draw(st.lists(st.sampled_from([0, 1, 1, 2, 5]), min_size=1, max_size=4))
@@ -164,7 +163,6 @@ def test_transposed_convolutions_beyond_what_their_input_reaches(auto, more):
 
 
 @given(*[st.integers(-7, 7)] * 2, st.sampled_from([-3, -2, -1, 1, 2, 3]), st.integers(0, 4))
-@settings(max_examples=200, deadline=None)
 def test_slices_clamp_as_the_specification_says(start, end, step, n):
     """Starts to 0 .. n forwards and 0 .. n - 1 backwards, ends to 0 .. n and -1 .. n - 1."""
     x = np.arange(n, dtype=np.float32)
@@ -222,7 +220,6 @@ def test_constants_are_joined_with_what_is_joined_again(quantised):
 
 
 @given(st.floats(0.0625, 4, width=32), st.sampled_from(["float16", "float32", "float64"]))
-@settings(max_examples=50, deadline=None)
 def test_limits_are_not_rounded_to_half_precision(limit, dtype):
     """Attributes are float32: neighbours of one in half precision are on the sides of it where they are."""
     near = np.asarray(limit, dtype)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
 from graphs import graphs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
@@ -130,7 +130,6 @@ def test_pooling(dtype, channels, size, mean, isa, threads):
 
 
 @given(st.sampled_from(list(TYPES)), st.integers(1, 70), st.integers(1, 7), st.sampled_from(WHOLE_ISAS))
-@settings(max_examples=60, deadline=None)
 def test_lrn(dtype, channels, size, isa):
     x = rounded(numbers(3, channels), dtype)
     want, y = np.zeros_like(x), narrow(np.zeros_like(x), dtype)
@@ -151,7 +150,6 @@ def test_elements_of_another_width():
 
 
 @given(graphs())
-@settings(max_examples=60, deadline=None)
 def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
     """Rounds over all tensors until none has to go, the obvious way."""
     known = infer(graph, {"x": graph.inputs["x"].shape})

@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from conftest import fewer
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
@@ -175,7 +176,7 @@ CASES = [(op, text) for op, texts in FORMS.items() for text in texts]
 
 @pytest.mark.parametrize(("op", "text"), CASES)
 @given(seed=st.integers(0, 2**32 - 1), scalar=st.sampled_from([(), (1,), (1, 1, 1), (1, 1, 1, 1)]))
-@settings(max_examples=8)
+@fewer(5)
 def test_spellings(op, text, seed, scalar):
     """One operator, whatever the order of operands and the shape of constants; its numbers are those of all nodes."""
     rng = np.random.default_rng(seed)

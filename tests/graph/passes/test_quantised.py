@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
@@ -131,7 +131,6 @@ def test_pairs_that_are_none(broken):
 
 
 @given(st.data(), st.sampled_from([None, *NAMES]), st.sampled_from(["float32", "bfloat16"]))
-@settings(max_examples=60, deadline=None)
 def test_random_networks(data, layouts, dtype):
     """Of any scales and zero points; products in bfloat16 where a filter is not of int8."""
     b = Builder(data.draw(st.integers(0, 1 << 20)))

@@ -4,7 +4,7 @@ import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.graph.runtime.arena import ALIGNMENT, placed
@@ -60,7 +60,6 @@ def lifetimes(steps, wholes, kept):
 
 
 @given(programs())
-@settings(max_examples=200, deadline=None)
 def test_buffers_lie_where_the_obvious_loops_put_them(program):
     steps, buffers, wholes, kept = program
     alive, found = lifetimes(steps, wholes, kept), placed(steps, buffers, wholes, kept)
