@@ -131,6 +131,7 @@ def test_graphs_that_contradict_themselves(nodes, message):
         (helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0, 1, 2]), {}, "axes|axis"),
         (helper.make_node("Tile", ["x", "s"], ["y"]), {"s": np.array([1 << 20, 1 << 20, 1, 1])}, "too large"),
         (helper.make_node("Pad", ["x", "s"], ["y"]), {"s": np.array([0, 0, 0, 0, 0, 0, 0, 1 << 40])}, "too large"),
+        (helper.make_node("Pad", ["x", "s", "v"], ["y"]), {"s": np.arange(8), "v": np.ones(0, "f4")}, "one number"),
         (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": np.array([1 << 30, 3, 8, 8])}, "too large"),
         (helper.make_node("ConstantOfShape", ["s"], ["y"]), {"s": np.array([1 << 40])}, "too large"),
         (helper.make_node("Split", ["x", "s"], ["y", "z"], axis=1), {"s": np.array([2, 2])}, "parts"),

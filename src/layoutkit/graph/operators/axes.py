@@ -206,6 +206,9 @@ def _pad_shape(node, inputs):
     axes = list(range(len(x.shape))) if axes is None else [normal(int(a), len(x.shape), "Pad") for a in axes]
     if pads is None or len(pads) != 2 * len(axes):
         raise ValueError(f"{pads and len(pads)} pads of {len(axes)} axes")
+    value = inputs[2] if len(inputs) > 2 else None
+    if value is not None and prod(value.shape) != 1:
+        raise ValueError(f"a value of shape {tuple(value.shape)}, expected one number")
     shape = list(x.shape)
     for i, a in enumerate(axes):
         shape[a] += int(pads[i]) + int(pads[i + len(axes)])
