@@ -82,4 +82,4 @@ def test_thousands_of_calls_keep_nothing(name):
         kept = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert kept < 4 * n, f"{kept} bytes after {n} calls"
+    assert kept < 40_000, f"{kept} bytes after {n} calls"  # no object of each call: 24 bytes or more
