@@ -9,32 +9,65 @@
 #include "common/numbers.h"
 #include "common/vector.h"
 
-void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
+/* Vectors of sums from element i on, the last of which has n elements. */
+LK_INLINE void sum_vectors(const lk_blend_rows *p, const int taps, int64_t i, const int vectors, const int n)
 {
     const real *weight = p->weight;
-    for (int64_t i = 0; i < p->count; i += LK_LANES) {
-        const int n = (int)MIN(p->count - i, LK_LANES);
-        vf sum = weight[0] * load_reals(p->x[0] + i * LK_ITEM, n);
-        for (int64_t t = 1; t < p->taps; t++)
-            sum = fused(weight[t] - (vf){}, load_reals(p->x[t] + i * LK_ITEM, n), sum);
-        store_reals(p->y + i * LK_ITEM, sum, n);
+    vf sum[4];
+    char *y = p->y + i * LK_ITEM;
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        sum[k] = weight[0] * load_reals(p->x[0] + (i + k * LK_LANES) * LK_ITEM, k + 1 < vectors ? LK_LANES : n);
+    for (int t = 1; t < taps; t++) {
+        const char *x = p->x[t] + i * LK_ITEM;
+        const vf w = weight[t] - (vf){};
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            sum[k] = fused(w, load_reals(x + k * LK_LANES * LK_ITEM, k + 1 < vectors ? LK_LANES : n), sum[k]);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        store_reals(y + k * LK_LANES * LK_ITEM, sum[k], k + 1 < vectors ? LK_LANES : n);
+}
+
+LK_INLINE void sum_rows(const lk_blend_rows *p, const int taps)
+{
+    int64_t i = 0;
+    for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
+        sum_vectors(p, taps, i, 4, LK_LANES);
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        sum_vectors(p, taps, i, 1, LK_LANES);
+    if (i < p->count)
+        sum_vectors(p, taps, i, 1, (int)(p->count - i));
+}
+
+void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
+{
+    if (p->taps == 2) {
+        const char *x[2] = {p->x[0], p->x[1]};
+        const real *given = p->weight, weight[2] = {given[0], given[1]};
+        const lk_blend_rows two = {.x = x, .weight = weight, .y = p->y, .taps = 2, .count = p->count};
+        sum_rows(&two, 2);
+    } else {
+        const lk_blend_rows local = *p; /* as what is stored may not be among it */
+        sum_rows(&local, (int)local.taps);
     }
 }
 
 /* Pixels of several elements. */
 LK_INLINE void blend_units(const lk_blend_pixels *p, const int taps)
 {
-    const int64_t count = p->count, unit = p->unit;
+    const int64_t count = p->count, unit = p->unit, step = p->y_step;
     const real *weight = p->weight;
+    const int32_t *at = p->at;
+    const char *x = p->x;
     char *y = p->y;
-    for (int64_t j = 0; j < count; j++, y += p->y_step)
+    for (int64_t j = 0; j < count; j++, y += step)
         for (int64_t c = 0; c < unit; c += LK_LANES) {
             const int n = (int)MIN(unit - c, LK_LANES);
-            vf sum = weight[j] * load_reals(p->x + (p->at[j] + c) * LK_ITEM, n);
-            for (int t = 1; t < taps; t++) {
-                const vf v = load_reals(p->x + (p->at[t * count + j] + c) * LK_ITEM, n);
-                sum = fused(weight[t * count + j] - (vf){}, v, sum);
-            }
+            vf sum = weight[j] * load_reals(x + (at[j] + c) * LK_ITEM, n);
+            for (int t = 1; t < taps; t++)
+                sum = fused(weight[t * count + j] - (vf){}, load_reals(x + (at[t * count + j] + c) * LK_ITEM, n), sum);
             store_reals(y + c * LK_ITEM, sum, n);
         }
 }
@@ -60,11 +93,13 @@ LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
 {
     const int64_t count = p->count;
     const real *weight = p->weight, *x = (const real *)p->x;
+    const int32_t *all = p->at;
+    char *y = p->y;
     int64_t j = 0;
     for (; LK_BITS == 32 && LK_VB > 16 && p->y_step == LK_ITEM && j + LK_LANES <= count; j += LK_LANES) {
         vf sum = {};
         for (int t = 0; t < taps; t++) {
-            const int32_t *at = p->at + t * count + j;
+            const int32_t *at = all + t * count + j;
             const int64_t first = at[0];
             const vf w = *(const vf *)(weight + t * count + j);
             vf v;
@@ -78,7 +113,7 @@ LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
             else
                 sum = w * v;
         }
-        *(vf *)(p->y + j * LK_ITEM) = sum;
+        *(vf *)(y + j * LK_ITEM) = sum;
     }
     for (; j < count; j++) {
         real sum = weight[j] * x[p->at[j]];
@@ -88,8 +123,9 @@ LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
     }
 }
 
-void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *p)
+void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *given)
 {
+    const lk_blend_pixels local = *given, *p = &local;
     if (p->unit == 1 && p->taps == 2)
         blend_elements(p, 2);
     else if (p->unit == 1)
