@@ -172,7 +172,7 @@ class Program:
             pass
         elif kernel_of(node, self.known, kinds[0]) is not None:
             BUILDS[node.op](self, node, kinds)
-        elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
+        elif node.op == "Concat" and ((node.outputs[0], kinds[0]) in self._wholes or self._joins(node)):
             self._concat(node, kinds[0])
         elif node.op == "Split" and all(
             (name, self._kind(name, kinds[0])) in self._tensors.parts for name in node.outputs
@@ -193,8 +193,14 @@ class Program:
         """The kind of layout that a tensor has of this kind: plain where there is only one."""
         return kind if layouts_of(len(self.known[name].shape)) else PLAIN
 
+    def _joins(self, node: Node) -> bool:
+        """Whether a concatenation is of tensors of float32, of a rank with layouts, that are not empty."""
+        tensors = [self.known[name] for name in (*node.inputs, *node.outputs)]
+        alike = all(x.dtype == F32 and 0 not in x.shape and x.value is None for x in tensors)
+        return alike and bool(layouts_of(len(tensors[0].shape)))
+
     def _concat(self, node: Node, kind: int) -> None:
-        """A concatenation of which some inputs are computed in place: the others are copied."""
+        """A concatenation: inputs that are not computed in place are copied."""
         stored, whole = self.known[node.outputs[0]].stored_type, self.result(node.outputs[0], kind)
         operands = [self.operand(name, kind, stored) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
