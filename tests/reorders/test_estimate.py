@@ -60,6 +60,25 @@ def test_in_the_inner_caches_calls_and_vectors_count():
     assert seconds(17, 16) > 1.2 * seconds(16, 16)
 
 
+@pytest.mark.parametrize("vector", [16, 32, 64])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_short_rows_without_gaps_go_by_whole_vectors(width, vector):
+    def vectors(columns, rows):
+        nest = Nest("transpose", 8 * width, (), (columns, rows), 0, 0)
+        return max(counted_tiles([nest], vector, VARIANTS["store allxall"])[1][5:])
+
+    far, long, lanes = 1 << 20, 1 << 12, vector // width
+    for short in (2, 3, 4, vector // 16):
+        if 2 <= short < lanes:
+            moved = 2 * short * long / lanes
+            assert vectors(Loop(long, width, short * width), Loop(short, far, width)) == moved
+            assert vectors(Loop(short, width, far), Loop(long, short * width, width)) == moved
+            assert vectors(Loop(long, width, (short + 1) * width), Loop(short, far, width)) > moved
+            assert vectors(Loop(short, width, far), Loop(long, (short + 1) * width, width)) > moved
+    if lanes > 7:
+        assert vectors(Loop(long, width, 7 * width), Loop(7, far, width)) > 2 * 7 * long / lanes
+
+
 def test_steps_of_windows_count():
     few, many = (seconds_of(INNER, *counted_windows(steps, 4096 // steps, 2.0)) for steps in (4, 256))
     assert few < many

@@ -114,9 +114,27 @@ def _of_tile(nest: Nest, vector: int) -> TileCounts:
     if nest.family != "transpose" or width > 8:
         return TileCounts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
+    if _fills_vectors(nest, lanes, vector):
+        return TileCounts(1)._replace(**{f"vectors{8 * width}": 2 * n0 * n1 / lanes})
     if width <= 2 and min(n0, n1) < lanes:  # in tiles of 16 bytes each way
         lanes = 16 // width
     return TileCounts(1)._replace(**{f"vectors{8 * width}": -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0})
+
+
+def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
+    """Whether a transpose between long rows and short ones, without gaps between the latter, is done by whole vectors
+    on both sides. See move_packed.inc."""
+    columns, rows = nest.tile
+    width = nest.bits // 8
+    if nest.valid or any(nest.outer):
+        return False
+    if rows.n < lanes <= columns.n and columns.dst == rows.n * width:
+        short = rows.n
+    elif columns.n < lanes <= rows.n and rows.src == columns.n * width:
+        short = columns.n
+    else:
+        return False
+    return 2 <= short <= 4 or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
 
 
 def counted_windows(steps: int, nbytes: int, line_ns: float) -> tuple[str, WindowCounts]:
