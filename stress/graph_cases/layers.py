@@ -259,6 +259,10 @@ def resize(b: Build, op: str) -> None:
         drawn["nearest_mode"] = b.one(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", None])
     if mode == "cubic" and b.maybe():
         drawn["cubic_coeff_a"] = -0.5
+    if b.opset >= 18 and mode != "nearest":
+        drawn["antialias"] = b.one([None, 0, 1])
+    if b.opset >= 11 and mode == "cubic":
+        drawn["exclude_outside"] = b.one([None, 0, 1])
     b.add(op, t, **drawn)
 
 

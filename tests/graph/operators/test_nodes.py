@@ -19,7 +19,6 @@ from layoutkit.graph.operators.layouts import NAMES  # noqa: E402
 REFUSED = {
     "before version 9": "Scan of batches",
     "training": "of inference only: Dropout and BatchNormalization while training",
-    "antialias": "Resize with antialias or exclude_outside",
     "tf_crop_and_resize": "Resize of a region of interest",
     "blocks of 2": "QuantizeLinear with a scale for each block",
     "is no tensor": "sequences and optional tensors",

@@ -146,7 +146,7 @@ def _resized(node: Node, inputs: InputTypes, result: Known) -> list[ReceptiveFie
     a, x = node.attributes, required(inputs[0])
     for name in ("antialias", "exclude_outside"):
         if a.get(name):
-            raise Whole(f"{name} is not supported")
+            raise Whole(f"its weights depend on {name}")
     if a.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Whole("it keeps the aspect ratio")
     scales = constants(node, inputs, 2)

@@ -56,8 +56,8 @@ def check_resize(attributes):
     """Raise Unsupported for what no function here does."""
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise Unsupported("Resize: tf_crop_and_resize")
-    if attributes.get("antialias") or attributes.get("exclude_outside"):
-        raise Unsupported("Resize: antialias and exclude_outside")
+    if attributes.get("antialias") and attributes.get("mode") not in ("linear", "cubic"):
+        raise ValueError("antialias is for linear and cubic interpolation")
 
 
 def _resize_shape(node, inputs):
@@ -105,17 +105,38 @@ def sampling_weights(n, n_out, ratio, attributes):
         return nearest[None], np.ones((1, n_out))
     base = np.floor(at).astype(np.int64)
     part = at - base
-    if mode == "linear":
-        weights = {0: 1 - part, 1: part}
+    a = attributes.get("cubic_coeff_a", -0.75)
+    if is_stretched(attributes, ratio):
+        reach = (1 if mode == "linear" else 2) / ratio
+        first = int(np.floor(-reach)) + 1
+        offsets = range(first, 2 - first)
+        weights = np.array([_kernel(abs(k - part) * ratio, mode, a) for k in offsets])
+        weights = weights / weights.sum(0)
+    elif mode == "linear":
+        offsets, weights = range(2), np.array([1 - part, part])
     else:
-        a = attributes.get("cubic_coeff_a", -0.75)
-        weights = {
-            -1: ((a * (part + 1) - 5 * a) * (part + 1) + 8 * a) * (part + 1) - 4 * a,
-            0: ((a + 2) * part - (a + 3)) * part**2 + 1,
-            1: ((a + 2) * (1 - part) - (a + 3)) * (1 - part) ** 2 + 1,
-            2: ((a * (2 - part) - 5 * a) * (2 - part) + 8 * a) * (2 - part) - 4 * a,
-        }
-    return np.array([np.clip(base + k, 0, n - 1) for k in weights]), np.array(list(weights.values()))
+        offsets = range(-1, 3)
+        weights = np.array([_kernel(x, mode, a) for x in (part + 1, part, 1 - part, 2 - part)])
+    indices = np.array([base + k for k in offsets])
+    if attributes.get("exclude_outside"):
+        weights = np.where((indices < 0) | (indices >= n), 0, weights)
+        total = weights.sum(0)
+        weights = weights / np.where(total == 0, 1, total)
+    return np.clip(indices, 0, n - 1), weights
+
+
+def is_stretched(attributes, ratio):
+    """Whether an axis is made shorter by antialiasing: kernels reach as far as several elements."""
+    return bool(attributes.get("antialias")) and ratio < 1
+
+
+def _kernel(x, mode, a):
+    """The weight of an element at distance x from the place."""
+    if mode == "linear":
+        return np.clip(1 - x, 0, 1)
+    near = ((a + 2) * x - (a + 3)) * x**2 + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x <= 2, far, 0))
 
 
 def _along(x, axis, n_out, ratio, attributes):

@@ -10,7 +10,7 @@ from ..base import MAX_RANK, Known
 from ..indices import TAKING, in_layout, indices_of
 from ..layouts import BLOCKED, LAST, PLAIN, layouts_of
 from ..moves import TO_LAST, channels_moved, order_of
-from ..resize import check_resize, resized
+from ..resize import check_resize, is_stretched, resized
 from .base import F32, Kernel
 
 
@@ -46,7 +46,10 @@ def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
         return False
     with suppress(ValueError):
         check_resize(node.attributes)
-        axes = [axis for axis, *_ in resized(x.shape, node.attributes, None, None)]
+        changed = resized(x.shape, node.attributes, None, None)
+        if any(is_stretched(node.attributes, ratio) for *_, ratio in changed):
+            return False
+        axes = [axis for axis, *_ in changed]
         return bool(axes) and max(axes) - min(axes) < MAX_AXES and (kind == PLAIN or min(axes) >= 2)
     return False
 
