@@ -75,7 +75,8 @@ def test_measured_costs_travel(client, cache_dir):
     assert not any(client.run(known).values())
     lk.cost_table.record(PROBLEM, "direct gemm_6x64_f32_avx512", Cost.of([1e-3, 2e-3]))
     lazy.conv3d(da.from_array(X, (1, 2, 12, 12, 12)), W).compute()
-    assert all(found == lk.cost_table.costs(PROBLEM) for found in client.run(known).values())
+    informed = [costs for costs in client.run(known).values() if costs]  # a worker may have had nothing to do
+    assert informed and all(costs == lk.cost_table.costs(PROBLEM) for costs in informed)
 
 
 def test_a_worker_that_is_killed(client):
