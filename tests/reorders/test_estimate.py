@@ -79,6 +79,18 @@ def test_short_rows_without_gaps_go_by_whole_vectors(width, vector):
         assert vectors(Loop(long, width, 7 * width), Loop(7, far, width)) > 2 * 7 * long / lanes
 
 
+@pytest.mark.parametrize("to_channels", [True, False])
+@pytest.mark.parametrize("channels", [2, 3, 4, 5])
+def test_interleaved_channels_fill_vectors_beyond_the_inner_caches(channels, to_channels):
+    pixels = 1 << 16
+    far, near = 4 * pixels, 4 * channels
+    loops = [Loop(pixels, 4, near), Loop(channels, far, 4)]
+    if not to_channels:
+        loops = [Loop(pixels, near, 4), Loop(channels, 4, far)]
+    counts = counted(loops, 4, VARIANTS["store allxall"])[1]
+    assert (counts.tiles == counts.lines and counts.rest == 0) == (channels <= 4)
+
+
 def test_steps_of_windows_count():
     few, many = (seconds_of(INNER, *counted_windows(steps, 4096 // steps, 2.0)) for steps in (4, 256))
     assert few < many

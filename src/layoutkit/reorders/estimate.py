@@ -26,6 +26,7 @@ from .slabs import Slab
 from .variants import Variant
 
 PANEL_READ_BYTES = 1024  # size of the pieces that panels are read in, roughly
+MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
 TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
@@ -79,6 +80,10 @@ def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | No
         way, read, written = "panels", max(read, PANEL_READ_BYTES), max(written, b.dst_run)
     else:
         way, read = _plain(variant), min(read, b.src_run or read)
+        if 2 <= inner.n <= MAX_INTERLEAVED and along.dst == written:  # by whole vectors: see move_packed.inc
+            rows = nbytes
+        elif 2 <= along.n <= MAX_INTERLEAVED and inner.src == along.n * width:
+            columns = nbytes
     partial = 0 if written >= nbytes or (aligned and written % LINE_BYTES == 0) else nbytes / written
     filled = lines * _over(columns) * _over(rows)
     tiles = filled * (width == 1), filled * (width == 2), filled * (width > 2)
@@ -134,7 +139,7 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
         short = columns.n
     else:
         return False
-    return 2 <= short <= 4 or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
+    return 2 <= short <= MAX_INTERLEAVED or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
 
 
 def counted_windows(steps: int, nbytes: int, line_ns: float) -> tuple[str, WindowCounts]:
