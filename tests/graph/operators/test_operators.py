@@ -253,3 +253,12 @@ def test_integers_are_divided_exactly_and_towards_zero():
         got = ran([node("Div", "d")], x, d=np.full(x.shape, divisor, np.int64))
         want = [0 if divisor == 0 else abs(int(v)) // abs(divisor) * (1 if v * divisor > 0 else -1) for v in x]
         assert got.tolist() == want
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_response_over_more_channels_than_there_are(dtype):
+    x = np.arange(24, dtype=dtype).reshape(1, 3, 2, 4)
+    y = OPERATORS["LRN"].run([x], {"op": "LRN", "size": 2**62, "alpha": 2.0**62})[0]
+    np.testing.assert_allclose(y, x / (1 + np.square(x).sum(1, keepdims=True)) ** 0.75, rtol=1e-6)
+    with pytest.raises(ValueError, match="size 0"):
+        OPERATORS["LRN"].run([x], {"op": "LRN", "size": 0})

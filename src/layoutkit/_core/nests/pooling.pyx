@@ -232,7 +232,8 @@ cdef class PlanePooling(Operation):
         of_axes = [None] * 3 if scales is None else [np.ascontiguousarray(s, np.float32) for s in scales]
         for i in range(3):
             self.axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
-            self.keep(of_axes[i]) if scales else None
+            if scales is not None:
+                self.keep(of_axes[i])
         self.images, self.channels = x.shape[0], x.shape[1]
         for i in range(2):
             self.x_stride[i], self.y_stride[i] = x.strides[i], y.strides[i]

@@ -120,10 +120,12 @@ def _lrn(inputs, attributes):
     """``x / (bias + alpha / size * sum of squares of size channels around)**beta``."""
     x, size, axis = inputs[0], attributes["size"], attributes.get("axis", 1)
     n = x.shape[axis]
+    if size < 1:
+        raise ValueError(f"size {size}: expected a positive number")
     below, above = (size - 1) // 2, size - 1 - (size - 1) // 2
     sums = np.zeros_like(x)
     squares = np.square(x)
-    for shift in range(-below, above + 1):
+    for shift in range(max(-below, 1 - n), min(above, n - 1) + 1):
         at, of = slice(max(0, -shift), min(n, n - shift)), slice(max(0, shift), min(n, n + shift))
         lead = (slice(None),) * axis
         if at.start < at.stop:
