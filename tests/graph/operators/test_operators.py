@@ -14,6 +14,7 @@ from layoutkit.graph.operators.layouts import NAMES
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 
 from layoutkit.graph.onnx import graph_of  # noqa: E402
+from layoutkit.graph.operators import OPERATORS  # noqa: E402
 
 
 def ran(nodes, x, layouts=None, **constants):
