@@ -27,6 +27,7 @@ def test_any_transposed_convolution(seed):
 
 
 @given(st.data())
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
 @pytest.mark.parametrize("isa", registry.isas())
 def test_bytes_are_made_in_registers(isa, data):
     """Of tiles of any size: ragged channels and rows, dense and blocked destinations with pads, short sums."""
