@@ -40,7 +40,7 @@
 #include "kernel_cases.h" /* of tests/core/ */
 #include "tables.h" /* G_<m>[], K_<m>[]: of F(m, 3) */
 
-enum { ROWS = 16, COLS = 64, DEPTH = 16, CHANNELS = 21, WIDTH = 64 };
+enum { ROWS = 32, COLS = 64, DEPTH = 16, CHANNELS = 21, WIDTH = 64 };
 
 static unsigned state = 1;
 static int draw(int n) { return (int)((state = state * 1664525u + 1013904223u) >> 8) % n; }
