@@ -489,7 +489,7 @@ static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
         set(k, at, i, value);
         return;
     }
-    int bits = strncmp(k->types, "bf16", 4) ? 10 : 7, exponent;
+    int bits = strncmp(k->types, "bf16", 4) ? 10 : 7, exponent = 0;
     double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
     int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
     ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);

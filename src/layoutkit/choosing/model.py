@@ -70,7 +70,7 @@ def this_machine() -> machine_profile.MachineProfile:
     All figures are 1 while one of the two is unknown, and where the cost table does not count.
     """
     here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
-    shipped_machine = getattr(packaged(registry.isa()), "machine", {}) if here else {}
+    shipped_machine = packaged(registry.isa()).machine if here else {}
     theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
     return here.over(theirs) if here and theirs else machine_profile.SAME
 

@@ -141,8 +141,8 @@ def _attention(inputs, attributes):
     weights = np.where((bias == -np.inf).all(-1, keepdims=True), wide(0), weights)
     y = np.matmul(weights, shared_v)
     y = y.swapaxes(1, 2).reshape(s.batch, s.queries, -1) if s.packed else y
-    told = (products, scores, biased, weights)[attributes.get("qk_matmul_output_mode", 0)]
-    return [np.ascontiguousarray(y).astype(q.dtype), k, v, np.ascontiguousarray(told).astype(q.dtype)]
+    scores_out = (products, scores, biased, weights)[attributes.get("qk_matmul_output_mode", 0)]
+    return [np.ascontiguousarray(y).astype(q.dtype), k, v, np.ascontiguousarray(scores_out).astype(q.dtype)]
 
 
 def _additive(mask: np.ndarray, s: Sizes, wide) -> np.ndarray:
@@ -161,27 +161,27 @@ def _same_shape_as_x(node, inputs):
 
 
 def _rotary_sizes(x, cos, sin, attributes) -> tuple[int, int]:
-    """Of a head: its size, and how many of its elements are turned."""
+    """Of a head: its size, and how many of its elements are rotated."""
     heads = attributes.get("num_heads", 0) if len(x) == 3 else 1
     if len(x) not in (3, 4) or heads < 1 or x[-1] % heads:
         raise ValueError(f"X {x} is not of {heads} heads")
     size = x[-1] // heads
-    turned = attributes.get("rotary_embedding_dim", 0) or size
-    if turned % 2 or not 0 <= turned <= size or cos != sin or cos[-1:] != (turned // 2,):
-        raise ValueError(f"caches {cos} and {sin} do not turn {turned} of {size} elements")
-    return size, turned
+    rotated = attributes.get("rotary_embedding_dim", 0) or size
+    if rotated % 2 or not 0 <= rotated <= size or cos != sin or cos[-1:] != (rotated // 2,):
+        raise ValueError(f"caches {cos} and {sin} do not rotate {rotated} of {size} elements")
+    return size, rotated
 
 
 @operator("RotaryEmbedding", shape=_same_shape_as_x)
 def _rotary_embedding(inputs, attributes):
-    """Pairs of elements of each head are turned by an angle that depends on the position."""
+    """Pairs of elements of each head are rotated by an angle that depends on the position."""
     x, cos, sin, positions = (*inputs, None)[:4]
-    size, turned = _rotary_sizes(x.shape, cos.shape, sin.shape, attributes)
+    size, rotated = _rotary_sizes(x.shape, cos.shape, sin.shape, attributes)
     heads = x.swapaxes(1, 2) if x.ndim == 4 else x.reshape(*x.shape[:2], -1, size)  # [batch, step, head, element]
     cos, sin = ((each if positions is None else each[positions])[:, :, None] for each in (cos, sin))
     y = np.array(heads)
-    pair = (slice(0, turned, 2), slice(1, turned, 2)) if attributes.get("interleaved") else (
-        slice(0, turned // 2), slice(turned // 2, turned))  # fmt: skip
+    pair = (slice(0, rotated, 2), slice(1, rotated, 2)) if attributes.get("interleaved") else (
+        slice(0, rotated // 2), slice(rotated // 2, rotated))  # fmt: skip
     a, b = (heads[..., half] for half in pair)
     y[..., pair[0]], y[..., pair[1]] = a * cos - b * sin, a * sin + b * cos
     return [np.ascontiguousarray(y.swapaxes(1, 2)) if x.ndim == 4 else y.reshape(x.shape)]

@@ -48,14 +48,6 @@ LK_INLINE vf score(const lk_weights *g, const real *s, const char *mask, int64_t
     return v;
 }
 
-LK_INLINE real largest_lane(vf v)
-{
-    real most = v[0];
-    for (int i = 1; i < LK_LANES; i++)
-        most = v[i] > most ? v[i] : most;
-    return most;
-}
-
 LK_INLINE real sum_of_lanes(vf v)
 {
     real lane[LK_LANES];

@@ -78,7 +78,7 @@ LK_INLINE void over_row(const char *from, char *to, const char *add, const char 
              apply);
 }
 
-/* A step with an operand, or of few instructions: along each row. */
+/* Any step that is not long: along each row. */
 LK_INLINE void over(const pass *given, const int has_operand, const function apply)
 {
     const pass p = *given; /* what is stored might be these, for all that a compiler knows */
@@ -99,8 +99,8 @@ LK_INLINE void over(const pass *given, const int has_operand, const function app
     }
 }
 
-/* A function of many instructions, each of which waits for the one before: of TOGETHER vectors at a time they take turns. The
- * vectors are listed first, those of several rows where these are short: to[i] = f(from[i] + add[i]). `add` may be NULL. */
+/* A long step: of TOGETHER vectors at a time, whose instructions take turns. The vectors are listed first, those of several
+ * rows where these are short: to[i] = f(from[i] + add[i]). `add` may be NULL. */
 enum { LISTED = 64, TOGETHER = 4 };
 typedef void (*list_function)(char **from, char **to, char **add, int64_t count, const real *numbers);
 
@@ -181,22 +181,20 @@ static void over_list(const pass *p, list_function apply)
         over_ends(p, apply);
 }
 
-/* Whether a step takes many instructions: one that is not rounded once, but for those of hard-swish. */
-#define IS_LONG(lower, has_operand, ulps) (!has_operand && ulps > 0.5 && __builtin_strncmp(#lower, "hardswish", 9))
-#define PASS(upper, lower, has_operand, ulps) \
+#define PASS(upper, lower, has_operand, ulps, is_long) \
     static void list_##lower(char **from, char **to, char **add, int64_t count, const real *numbers) \
     { \
         over_vectors(from, to, add, count, numbers, step_##lower); \
     } \
     static void pass_##lower(const pass *p) \
     { \
-        if (IS_LONG(lower, has_operand, ulps)) \
+        if (is_long) \
             over_list(p, list_##lower); \
         else \
             over(p, has_operand, step_##lower); \
     }
 LK_STEPS(PASS)
-#define LIST(upper, lower, has_operand, ulps) pass_##lower,
+#define LIST(upper, lower, has_operand, ulps, is_long) pass_##lower,
 static void (*const passes[])(const pass *) = {LK_STEPS(LIST)};
 
 #endif

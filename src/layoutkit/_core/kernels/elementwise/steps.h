@@ -39,6 +39,16 @@ LK_INLINE vf by_sign(vf x, vf yes, vf no)
 #endif
 }
 
+/* The largest lane; none is NaN. */
+LK_INLINE real largest_lane(vf v)
+{
+    static const lane_integer numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#pragma GCC unroll 4
+    for (int half = LK_LANES / 2; half; half /= 2)
+        v = at_least(v, (vf)__builtin_shuffle((vi)v, *(const vi *)numbers ^ half));
+    return v[0];
+}
+
 /* What differs between the types.
  * UP                     the exponent that e^x is scaled by
  * MAGIC                  1.5 times the number above which there are integers only: adding it rounds to an integer

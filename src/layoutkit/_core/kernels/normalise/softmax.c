@@ -41,15 +41,6 @@ LK_INLINE void finish(const char *x, char *y, int n, vf maximum, vf by, const in
     store_numbers(y, v, n, ELEMENT);
 }
 
-LK_INLINE real largest_lane(vf v)
-{
-    static const lane_integer numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-#pragma GCC unroll 4
-    for (int half = LK_LANES / 2; half; half /= 2)
-        v = at_least(v, (vf)__builtin_shuffle((vi)v, *(const vi *)numbers ^ half));
-    return v[0];
-}
-
 #define ADD_POWERS(k, p) (parts[2 * (k)] += widened(p, 0), parts[2 * (k) + 1] += widened(p, 1))
 
 LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const int logarithms)

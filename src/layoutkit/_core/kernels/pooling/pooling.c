@@ -17,63 +17,63 @@
 #define SIDE_BY_SIDE 4
 enum { MANY = SIDE_BY_SIDE * LK_LANES, MAX_LISTED = 32 }; /* channels side by side; taps whose offsets are listed */
 
-LK_INLINE vf larger(const vf found, const vf v)
+LK_INLINE vf larger(const vf maximum, const vf v)
 {
-    const vi takes = (v > found) | (v != v);
-    return (vf)((takes & (vi)v) | (~takes & (vi)found));
+    const vi takes = (v > maximum) | (v != v);
+    return (vf)((takes & (vi)v) | (~takes & (vi)maximum));
 }
 
 #define LANES_OF(v) ((v) + 1 < vectors ? LK_LANES : count)
 
-/* The vectors at x of the taps [first, end) of every row; the last one has `count` channels. */
+/* Take the vectors at x into sums or maxima; the last one has `count` channels. */
+LK_INLINE void add_tap(vf *total, const char *x, const int mean, const int vectors, const int count)
+{
+    for (int v = 0; v < vectors; v++) {
+        const vf value = load_numbers(x + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+        if (mean)
+            total[v] += value;
+        else
+            total[v] = larger(total[v], value);
+    }
+}
+
+LK_INLINE void store_window(const lk_pooling *p, char *y, vf *total, const void *scale, const int vectors, const int count)
+{
+    for (int v = 0; v < vectors; v++) {
+        if (scale)
+            total[v] *= (real)p->factor * *(const real *)scale;
+        store_numbers(y + v * LK_LANES * ITEM, total[v], LANES_OF(v), ELEMENT);
+    }
+}
+
+/* The taps [first, end) of every row. `scale`: of means; NULL: maxima. */
 LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t first, const int64_t end,
                       const void *scale, const int vectors, const int count)
 {
     const int64_t tap = p->dilation * p->x_col;
-    const real none = scale ? 0 : (real)-INFINITY;
-    vf found[SIDE_BY_SIDE];
+    vf total[SIDE_BY_SIDE];
     for (int v = 0; v < vectors; v++)
-        found[v] = none - (vf){};
+        total[v] = (scale ? 0 : (real)-INFINITY) - (vf){};
     x += first * tap;
     for (int64_t q = 0; q < p->depths; q++)
         for (int64_t r = 0; r < p->rows; r++) {
             const char *at = x + q * p->x_depth + r * p->x_row;
             for (int64_t t = first; t < end; t++, at += tap)
-                for (int v = 0; v < vectors; v++) {
-                    const vf value = load_numbers(at + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
-                    if (scale)
-                        found[v] += value;
-                    else
-                        found[v] = larger(found[v], value);
-                }
+                add_tap(total, at, scale != NULL, vectors, count);
         }
-    for (int v = 0; v < vectors; v++) {
-        if (scale)
-            found[v] *= (real)p->factor * *(const real *)scale;
-        store_numbers(y + v * LK_LANES * ITEM, found[v], LANES_OF(v), ELEMENT);
-    }
+    store_window(p, y, total, scale, vectors, count);
 }
 
-/* The same of all taps of a window, of which `taps` are at these offsets from x. */
+/* All taps of a window, `taps` of them, which are at these offsets from x. */
 LK_INLINE void listed_window(const lk_pooling *p, const char *x, char *y, const int64_t *offset, const int64_t taps,
                              const void *scale, const int vectors, const int count)
 {
-    vf found[SIDE_BY_SIDE];
+    vf total[SIDE_BY_SIDE];
     for (int v = 0; v < vectors; v++)
-        found[v] = load_numbers(x + offset[0] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+        total[v] = load_numbers(x + offset[0] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
     for (int64_t t = 1; t < taps; t++)
-        for (int v = 0; v < vectors; v++) {
-            const vf value = load_numbers(x + offset[t] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
-            if (scale)
-                found[v] += value;
-            else
-                found[v] = larger(found[v], value);
-        }
-    for (int v = 0; v < vectors; v++) {
-        if (scale)
-            found[v] *= (real)p->factor * *(const real *)scale;
-        store_numbers(y + v * LK_LANES * ITEM, found[v], LANES_OF(v), ELEMENT);
-    }
+        add_tap(total, x + offset[t], scale != NULL, vectors, count);
+    store_window(p, y, total, scale, vectors, count);
 }
 
 /* The offsets of all taps of a window; returns how many, or 0 if they are too many. */
