@@ -99,10 +99,12 @@ def test_it_is_one_step(packed, shared, attributes):
     ([(1, 2, 4, 6), (2, 2, 4, 6), (2, 2, 4, 6)], {}),
     ([(2, 4), (2, 4), (2, 4)], {}),
     ([(1, 2, 4, 6), (1, 2, 4, 6), (1, 2, 4, 6)], {"left_window_size": -2}),
+    ([(1, 2, 4, 6), (1, 2, 4, 6), (1, 2, 4, 6)], {"qk_matmul_output_mode": 4}),
+    ([(1, 2, 4, 6), (1, 2, 4, 6), (1, 2, 4, 6)], {"scale": "much"}),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(shapes, attributes):
     arrays = {name: np.zeros(shape, F32) for name, shape in zip("qkv", shapes)}
-    with pytest.raises(ValueError, match="Attention"):
+    with pytest.raises(ValueError, match="Attention y on shapes"):
         model_of(arrays, attributes).run(arrays)
 
 

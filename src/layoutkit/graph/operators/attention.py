@@ -44,9 +44,7 @@ def sizes_of(q, k, v, past, attributes: Mapping[str, Any]) -> Sizes:
     if packed:
         heads, kv_heads = (attributes.get(name, 0) for name in ("q_num_heads", "kv_num_heads"))
         if heads < 1 or kv_heads < 1 or q[2] % heads or k[2] % kv_heads or v[2] % kv_heads:
-            raise ValueError(
-                f"Q {q}, K {k}, V {v} are not of {heads} heads of queries and {kv_heads} of keys and values"
-            )
+            raise ValueError(f"Q {q}, K {k}, V {v} do not divide into q_num_heads {heads}, kv_num_heads {kv_heads}")
         q, k, v = (
             (n, count, steps, size // count) for (n, steps, size), count in zip((q, k, v), (heads, kv_heads, kv_heads))
         )
@@ -103,6 +101,10 @@ def _attention_shape(node, inputs):
     past = None if past_key is None else (past_key.shape, past_value.shape)
     s = sizes_of(q.shape, k.shape, v.shape, past, node.attributes)
     windows_of(node.attributes)
+    score_scale(s, node.attributes)
+    mode = node.attributes.get("qk_matmul_output_mode", 0)
+    if mode not in range(4):
+        raise ValueError(f"qk_matmul_output_mode {mode!r}: expected 0 to 3")
     keys = s.past + s.keys
     y = (s.batch, s.queries, s.heads * s.width) if s.packed else (s.batch, s.heads, s.queries, s.width)
     return [
