@@ -50,7 +50,7 @@ MUTANTS = (
            "MIN(p->taps, dilated(left, p->dilation))", "MIN(p->taps, left / p->dilation)",
            "tests/core tests/grad/test_pool.py"),
     Mutant("pooling: NaN is lost", f"{KERNELS}/pooling/pooling.c",
-           "(v > found) | (v != v)", "(v > found) | (found != found)", "tests/core tests/grad/test_pool.py"),
+           "(v > maximum) | (v != v)", "(v > maximum) | (maximum != maximum)", "tests/core tests/grad/test_pool.py"),
     Mutant("filter gradients: the sums of a row replace those before", f"{KERNELS}/gradients/tap_sums.c",
            "*(vf *)(g->c + g->sum[first + t]) += acc[t];", "*(vf *)(g->c + g->sum[first + t]) = acc[t];",
            "tests/core tests/grad"),
