@@ -68,7 +68,7 @@ def segments_of(offsets, unit):
 
 
 def is_straight(segment, unit):
-    """Whether the units of a segment lie together in x, or are filled, with a few bytes."""
+    """Whether the units of a segment are contiguous in x, or filled with a few bytes in all."""
     _, count, start, step, repeat, table = segment
     if start == LK_NOWHERE:
         return count * unit <= FILL_BYTES
