@@ -208,3 +208,18 @@ def test_what_does_not_fit_is_refused():
         Elementwise([], [np.zeros((5, 3), np.float32)], y, [f32, f32], 1)
     with pytest.raises(ValueError, match="33 steps, at most 32"):
         Elementwise([("abs", None, None)] * 33, [x], y, [f32, f32], 1)
+
+
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("gap", ["x", "b", "y"])
+def test_rows_with_gaps_in_one_of_the_arrays(gap, isa):
+    """The others are contiguous: their rows may be taken for one, but not all three."""
+    rng = np.random.default_rng(0)
+    x, b, y = (rng.standard_normal((9, 7 if name == gap else 5)).astype(np.float32)[:, :5] for name in "xby")
+    want = x + b
+    outside = y.base[:, 5:].copy() if gap == "y" else None
+    with using_isa(isa):
+        Elementwise([("add", None, 1)], (x, b), y, [("f32", 1.0, 0)] * 3, 1)(x, b, y)
+    np.testing.assert_array_equal(y, want)
+    if outside is not None:
+        np.testing.assert_array_equal(y.base[:, 5:], outside)
