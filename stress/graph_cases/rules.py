@@ -1,7 +1,8 @@
 """Which differences have a reason that is known. All others are wrong.
 
-Where the reference evaluator has no result, onnxruntime must have ours, or none. Where it has another, a rule says in
-which cases it does not do what ONNX's specification says; onnxruntime must still have ours, or none.
+Where the reference evaluator has no result, onnxruntime must have ours, or none. Where layoutkit refuses in words what the
+reference takes, onnxruntime must refuse it, too, and not for a kernel that it lacks. Where the reference has another
+result, a rule says in which cases it does not do what ONNX's specification says; onnxruntime must still have ours, or none.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import onnx
 
 Results = dict[str, np.ndarray] | str
+REFUSALS = ("Fail:", "InvalidArgument:", "InvalidGraph:", "RuntimeException:")  # of onnxruntime; not: NotImplemented
 
 
 class Differing(NamedTuple):
@@ -188,6 +190,8 @@ def reason(d: Differing) -> str | None:
         if "does not fit into" in d.ours and d.ours.startswith("ValueError"):
             return "windows that are longer than what they move over are refused, by others in some cases"
         agrees = silent and d.ours.startswith("ValueError")
+        if agrees and d.onnxruntime.startswith(REFUSALS):
+            return "layoutkit and onnxruntime refuse what the reference takes"
     elif isinstance(d.reference, str) and agrees:
         return "nobody else has a result" if silent else "the reference has no result, onnxruntime has ours"
     for rule in WRONG:
