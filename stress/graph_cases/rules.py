@@ -1,8 +1,9 @@
 """Which differences have a reason that is known. All others are wrong.
 
-Where the reference evaluator has no result, onnxruntime must have ours, or none. Where layoutkit refuses in words what the
-reference takes, onnxruntime must refuse it, too, and not for a kernel that it lacks. Where the reference has another
-result, a rule says in which cases it does not do what ONNX's specification says; onnxruntime must still have ours, or none.
+Where the reference evaluator has no result, onnxruntime must have ours, or none. Where layoutkit refuses in words what
+the reference takes, onnxruntime must refuse it, too, and not for a kernel that it lacks. Where the reference has
+another result, a rule says in which cases it does not do what ONNX's specification says; onnxruntime must still have
+ours, or none.
 """
 
 from __future__ import annotations
