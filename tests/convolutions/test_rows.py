@@ -7,7 +7,10 @@ from itertools import groupby
 import harness
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import EMULATED, using_isa
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
@@ -123,3 +126,30 @@ def test_what_a_row_needs_of_a_is_a_matter_of_where_it_lies(monkeypatch, alignme
         names = {c.name.partition(" ")[0] for c in task.candidates() if row.name in c.name}
         staged = {"im2col"} if alignment == 1 or channels == 64 else set()
         assert names - {"winograd", "blas"} == staged
+
+
+@pytest.mark.parametrize("isa", registry.isas() + EMULATED)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@given(st.data())
+def test_rows_of_pixels_longer_than_a_tile(dtype, isa, data):
+    """A run of pixels without padding may fill a tile, of up to 32 rows, or several."""
+    width, kernel, before = data.draw(st.integers(1, 100)), data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))
+    stride, layout = data.draw(st.integers(1, 2)), data.draw(st.sampled_from(["NWC", "nCw16c", "NCW"]))
+    algorithm = data.draw(st.sampled_from(["auto", "direct", "im2col"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    of_x, of_w = ("uint8", "int8") if dtype == "uint8" else ("float32", "float32")
+    x = rng.integers(0, 9, (1, 16, width)).astype(of_x)
+    w = rng.integers(-8, 9, (5, 16, kernel)).astype(of_w)
+    padding = ((before, kernel),)
+    want = reference.conv(x.astype(float), w.astype(float), None, (stride,), padding, (1,), 1)
+    stored = reference.to_physical(x, lk.Layout(layout))
+    if dtype == "bfloat16":  # whole numbers that it holds, summed in float32
+        stored, w = (
+            lk.reorder(a, plain, plain, dtype=dtype) for a, plain in ((stored, "abcd"[: stored.ndim]), (w, "abc"))
+        )
+    with using_isa(isa):
+        got = lk.conv1d(
+            stored, w, shape=x.shape, layout=layout, out_layout="NCW", stride=stride, padding=padding, threads=1,
+            algorithm=algorithm, dtype=None if dtype == "float32" else (dtype, "int32" if dtype == "uint8" else "float32"),
+        )  # fmt: skip
+    np.testing.assert_array_equal(got, want)

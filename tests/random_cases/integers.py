@@ -10,7 +10,7 @@ from oracle import reference
 
 from layoutkit.convolutions.types import TYPES
 
-from .convolutions import OPERATIONS, WORK, a_window, channels, needed, refuses
+from .convolutions import OPERATIONS, WORK, any_windows, channels, needed, refuses
 from .deciding import any_costs, any_instruction_set, instruction_set
 from .layouts import activation_layout, fitting
 from .memory import beside, buffer, held, room
@@ -32,7 +32,7 @@ def case(seed: int, index: int) -> str | None:
     """One convolution; None or what is wrong with it."""
     rng = np.random.default_rng((seed, 5, index))
     rank = int(rng.choice((1, 2, 2, 2, 3)))
-    size, kernel, stride, dilation, padding = zip(*(a_window(rng, {1: 60, 2: 18, 3: 8}[rank]) for _ in range(rank)))
+    size, kernel, stride, dilation, padding = any_windows(rng, rank)
     groups, ic, oc = channels(rng)
     n = int(rng.integers(1, 4))
     while np.prod(size) * n * oc * (ic // groups) * np.prod(kernel) > WORK and oc > groups:

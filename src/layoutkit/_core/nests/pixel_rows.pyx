@@ -418,7 +418,7 @@ cdef class PixelRows(Executor):
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
-        cdef uint32_t bit, whole
+        cdef uint64_t bit, whole  # wider than a mask: a run may fill a tile of 32 rows
         cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
         cdef bint inside, row_inside = not self.padded, turned = True
         cdef int axis
@@ -447,7 +447,7 @@ cdef class PixelRows(Executor):
                 if row_inside and (not self.padded or self.inside[0] <= p[3] < self.inside[1]):  # a run of pixels
                     rest = min(end - row, (self.inside[1] if self.padded else g.out[2]) - p[3])
                     if self.padded:
-                        whole |= ((<uint32_t>1 << rest) - 1) * bit
+                        whole |= ((<uint64_t>1 << rest) - 1) * bit
                         bit <<= rest
                     for a in range(rest):
                         x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
@@ -468,7 +468,7 @@ cdef class PixelRows(Executor):
                         for a in range(lo[0], hi[0]):
                             for b in range(lo[1], hi[1]):
                                 for c in range(lo[2], hi[2]):
-                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= <uint32_t>bit
                     bit <<= 1
                 i += rest
                 row += rest
@@ -485,7 +485,7 @@ cdef class PixelRows(Executor):
                             p[0] += 1
             if whole:
                 for a in range(self.taps):
-                    mask[a] |= whole
+                    mask[a] |= <uint32_t>whole
             mask += self.taps
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
