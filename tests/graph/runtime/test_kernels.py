@@ -1,4 +1,4 @@
-"""Pooling, LRN and concatenations by kernels, against the operators' own functions, on every instruction set."""
+"""Pooling and LRN by kernels, against the operators' own functions, on every instruction set."""
 
 import numpy as np
 import pytest
@@ -63,28 +63,6 @@ def check_pooling(shape, node, isa, layouts, threads):
             assert "does not fit" in str(error)
             return
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-
-
-@given(st.data(), st.integers(2, 5), st.sampled_from([None, *NAMES]), st.integers(1, 2))
-def test_concatenations(data, rank, layouts, threads):
-    """Of inputs, some of them twice, along any axis."""
-    shape, axis = (
-        [data.draw(st.integers(1, 20 if rank < 5 else 5)) for _ in range(rank)],
-        data.draw(st.integers(-rank, -1)),
-    )
-    arrays = {}
-    for name in "abc":
-        shape[axis] = data.draw(st.integers(0, 20))
-        arrays[name] = np.random.default_rng(len(arrays)).standard_normal(shape).astype(np.float32)
-    names = data.draw(st.lists(st.sampled_from("abc"), min_size=1, max_size=5))
-    arrays = {name: arrays[name] for name in dict.fromkeys(names)}
-    inputs = {name: TensorType(F32, x.shape) for name, x in arrays.items()}
-    nodes = [Node("Concat", tuple(names), ("j",), {"axis": axis}), Node("Relu", ("j",), ("r",))]
-    graph = Graph(nodes, inputs, ("j", "r"), {})
-    found = Model(graph, layouts=layouts, threads=threads).run(arrays)
-    want = np.concatenate([arrays[name] for name in names], axis)
-    np.testing.assert_array_equal(found["j"], want)
-    np.testing.assert_array_equal(found["r"], np.maximum(want, 0))
 
 
 @given(

@@ -5,6 +5,7 @@ from .operation cimport Operation
 
 cdef struct Move:
     void *moves        # a Reordering
+    const char *fixed  # the source, if it is always the same; NULL: none
     int src, dst       # which arrays
     int64_t src_at, dst_at  # bytes from their beginning
     int threads

@@ -6,4 +6,11 @@ import numpy as np
 from .operation import Operation
 
 class Reorders(Operation):
-    def __new__(cls, arrays: Sequence[np.ndarray], moves: Sequence[tuple[Any, int, int, int, int, int]]) -> Self: ...
+    def __new__(
+        cls, arrays: Sequence[np.ndarray], moves: Sequence[tuple[Any, int | np.ndarray, int, int, int, int]]
+    ) -> Self: ...
+
+class OnCopies(Operation):
+    def __new__(
+        cls, arrays: Sequence[np.ndarray], inner: Operation, copies: Sequence[tuple[int, Any, int]]
+    ) -> Self: ...

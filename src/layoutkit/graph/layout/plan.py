@@ -122,8 +122,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
             count += 2
         else:
             kinds = kinds_of(node, known)
-            joins = node.op in ("Concat", "Split")  # in place in most cases
-            ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
+            ran = [kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
             each = costs.other(node, known, ran)
             if kinds != {PLAIN}:
                 pair = (count, count)

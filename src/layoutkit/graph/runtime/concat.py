@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from ...formats.layout import Layout
 from ..ir import Node
 from ..layout.plan import LayoutPlan
-from ..operators import OPERATORS, Known
 from ..operators.kernels import kernel_of
-from ..operators.layouts import PLAIN, layouts_of
-from .steps import Place
+from ..operators.kernels.joins import cut_at
+from ..operators.layouts import PLAIN
+from .steps import Part, Place
 
 
-class Part(NamedTuple):
-    """The indices [begin, end) along an axis of a larger array."""
+def _divided(node: Node, kind: int, makers, plan: LayoutPlan) -> dict[Place, Part]:
+    """The results of a division as parts of its input: of one of the graph, or if a kernel made it in the same layout.
 
-    whole: Place
-    axis: int
-    begin: int
-    end: int
-
-
-def _divided(node: Node, kind: int, makers, known: Mapping[str, Known]) -> dict[Place, Part]:
-    """The results of a division as parts of its input, if a kernel made that in the same layout."""
-    x = known[node.inputs[0]]
-    layouts = layouts_of(len(x.shape))
-    maker, kinds = makers.get(node.inputs[0], (None, (PLAIN, PLAIN)))
-    if not layouts or maker is None or kinds[1] != kind or kernel_of(maker, known, kinds[0]) is None:
+    Outputs of the graph are arrays of their own.
+    """
+    name, known = node.inputs[0], plan.known
+    maker, kinds = makers.get(name, (None, (PLAIN, PLAIN)))
+    if kinds[1] != kind or name in plan.graph.constants or kernel_of(node, known, kind) is None:
         return {}
-    if maker.op == "Transpose" and kinds[0] != kinds[1]:  # a view
+    if maker is not None and (
+        kernel_of(maker, known, kinds[0]) is None or (maker.op == "Transpose" and kinds[0] != kinds[1])
+    ):  # a view
         return {}
-    if not all(node.outputs) or any(known[name].stored != x.stored for name in node.outputs):
-        return {}
-    axis, at, parts = axis_of(node, known, layouts[kind]), 0, {}
-    for name in node.outputs:
-        count = layouts[kind].physical_shape(known[name].shape)[axis]
-        parts[name, kind] = Part((node.inputs[0], kind), axis, at, at + count)
-        at += count
-    return parts
-
-
-def axis_of(node: Node, known: Mapping[str, Known], layout: Layout) -> int:
-    """The axis of the physical arrays that a concatenation joins, or a division cuts."""
-    follow = OPERATORS[node.op].follow
-    assert follow is not None
-    attributes = follow({**node.attributes, "op": node.op}, layout, [known[name].shape for name in node.inputs])
-    assert attributes is not None
-    return attributes["axis"]
+    axis, parts = cut_at(node, known, kind)
+    return {
+        (part, kind): Part((name, kind), axis, begin, end)
+        for part, (begin, end) in zip(node.outputs, parts)
+        if known[part].stored == known[name].stored and part not in plan.graph.ends
+    }
 
 
 def whole_of(place: Place, wholes: dict[Place, Place]) -> Place:
@@ -77,29 +57,22 @@ def parts_of(plan: LayoutPlan) -> dict[Place, Part]:
     graph, known = plan.graph, plan.known
     makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, plan.kinds) for name in node.outputs}
 
-    def joins(node: Node) -> bool:
-        """Whether it is a concatenation in place; what has constants among its inputs is not."""
-        return node.op == "Concat" and not any(name in graph.constants for name in node.inputs)
-
     for node, (kind, _) in zip(graph.nodes, plan.kinds):
         if node.op == "Split":
-            divided = _divided(node, kind, makers, known)
+            divided = _divided(node, kind, makers, plan)
             parts |= divided
             wholes.update((place, part.whole) for place, part in divided.items())
-        y = known[node.outputs[0]]
-        layouts = layouts_of(len(y.shape))
-        if not layouts or not joins(node):
+        if node.op != "Concat" or kernel_of(node, known, kind) is None:
             continue
-        axis, at = axis_of(node, known, layouts[kind]), 0
-        for name in node.inputs:
-            count = layouts[kind].physical_shape(known[name].shape)[axis]
-            place, into = (name, kind), (node.outputs[0], kind)
+        stored, into = known[node.outputs[0]].stored, (node.outputs[0], kind)
+        axis, joined = cut_at(node, known, kind)
+        for name, (begin, end) in zip(node.inputs, joined):
+            place = name, kind
             maker, kinds = makers.get(name, (None, (PLAIN, PLAIN)))
-            alike = known[name].stored == y.stored
-            if alike and maker is not None and kinds[1] == kind and place not in parts and count:
-                kernel = kernel_of(maker, known, kinds[0])
-                writes = joins(maker) or (kernel is not None and kernel.strided)
-                if writes and (maker.op == "Concat" or not _shares_array(maker, kinds, into, wholes)):
-                    parts[place], wholes[place] = Part(into, axis, at, at + count), into
-            at += count
+            if maker is None or known[name].stored != stored or kinds[1] != kind or place in parts or begin == end:
+                continue
+            kernel = kernel_of(maker, known, kinds[0])
+            apart = maker.op == "Concat" or not _shares_array(maker, kinds, into, wholes)
+            if kernel is not None and kernel.strided and apart:
+                parts[place], wholes[place] = Part(into, axis, begin, end), into
     return parts

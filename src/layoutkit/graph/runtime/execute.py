@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.nests.operation import MAX_ARRAYS
 from ..._core.nests.reorders import Reorders
-from ..._core.runtime.arrays import address
 from ...choosing.threads import check_threads
 from ...choosing.watching import Ran, executed_in_steps, watchers
 from ...formats.layout import Layout
+from ...memory.arrays import reshaped
 from ...reorders.binding import MOVED, compiled
 from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
@@ -26,12 +25,10 @@ from ..operators.base import own_type
 from ..operators.kernels import F32, kernel_of
 from ..operators.layouts import PLAIN, in_layout, layouts_of
 from ..report import Timed, family_of, work_of
-from .concat import Part, axis_of, parts_of
+from .concat import parts_of
 from .runs import Runs
-from .steps import BUILDS, Binding, Call, Make, Place, Slots, Step
-from .tensors import Tensors, part_in
-
-LETTERS = "abcdefghijkl"
+from .steps import BUILDS, LETTERS, Binding, Call, Make, Part, Place, Slots, Step, copying
+from .tensors import Tensors
 
 
 class Program:
@@ -40,7 +37,6 @@ class Program:
     def __init__(self, plan: LayoutPlan, costs: Costs) -> None:
         self.plan, self.known, self.costs = plan, plan.known, costs
         self._tensors = Tensors(plan, parts_of(plan))
-        self._wholes = {*self._tensors.parts, *(part.whole for part in self._tensors.parts.values())}
         self._bindings: dict[int, Binding] = {}  # by step that is an operation
         self.steps: list[Step] = []
         self._kinds: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)  # of layouts that tensors are computed in
@@ -172,12 +168,6 @@ class Program:
             pass
         elif kernel_of(node, self.known, kinds[0]) is not None:
             BUILDS[node.op](self, node, kinds)
-        elif node.op == "Concat" and ((node.outputs[0], kinds[0]) in self._wholes or self._joins(node)):
-            self._concat(node, kinds[0])
-        elif node.op == "Split" and all(
-            (name, self._kind(name, kinds[0])) in self._tensors.parts for name in node.outputs
-        ):
-            self._split(node, kinds[0])
         else:
             self._other(node, kinds[0])
         for name, (kind, computed) in self._to_round.items():
@@ -193,52 +183,12 @@ class Program:
         """The kind of layout that a tensor has of this kind: plain where there is only one."""
         return kind if layouts_of(len(self.known[name].shape)) else PLAIN
 
-    def _joins(self, node: Node) -> bool:
-        """Whether a concatenation is of tensors of float32, of a rank with layouts, that are not empty."""
-        tensors = [self.known[name] for name in (*node.inputs, *node.outputs)]
-        alike = all(x.dtype == F32 and 0 not in x.shape and x.value is None for x in tensors)
-        return alike and bool(layouts_of(len(tensors[0].shape)))
+    def part_of(self, place: Place) -> Part | None:
+        """The part of another tensor that one is, None if it has an array of its own."""
+        return self._tensors.parts.get(place)
 
-    def _concat(self, node: Node, kind: int) -> None:
-        """A concatenation: inputs that are not computed in place are copied."""
-        stored, whole = self.known[node.outputs[0]].stored_type, self.result(node.outputs[0], kind)
-        operands = [self.operand(name, kind, stored) for name in node.inputs]
-        layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
-        axis = axis_of(node, self.known, layout)
-        copied: list[tuple[Place, Part]] = []
-        at = 0
-        for name, place in zip(node.inputs, operands):
-            part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
-            at = part.end
-            if self._tensors.parts.get(place) != part:
-                copied.append((place, part))
-        if not copied:
-            self._nothing(node, tuple(operands), (whole,))
-        for i in range(0, len(copied), MAX_ARRAYS - 1):
-            self._copy(node, copied[i : i + MAX_ARRAYS - 1], whole)
-
-    def _copy(self, node: Node, copied: list[tuple[Place, Part]], whole: Place) -> None:
-        """Append a step that copies tensors to parts of another one."""
-
-        def make(*arrays: np.ndarray) -> Reorders:
-            *sources, to = arrays
-            moves = []
-            for i, (x, (_, part)) in enumerate(zip(sources, copied)):
-                y, axes = part_in(to, part), LETTERS[: to.ndim]
-                move = compiled(x, axes, axes, x.shape, y, self.costs.threads)
-                if move is not None:
-                    moves.append((move[0], i, 0, len(sources), address(y) - address(to), move[1]))
-            return Reorders(arrays, moves)
-
-        self.operation(node, make, tuple(place for place, _ in copied), (whole,))
-
-    def _split(self, node: Node, kind: int) -> None:
-        """A Split whose results are parts of the array of its input: nothing is to do."""
-        whole = self.operand(node.inputs[0], kind)
-        self._nothing(node, (whole,), tuple(self.result(name, kind) for name in node.outputs))
-
-    def _nothing(self, node: Node, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False) -> None:
-        """Append a step that has nothing to do."""
+    def nothing(self, node: Node, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False) -> None:
+        """Append a step that has nothing to do; `views`: what it writes are views of what it reads."""
         self.steps.append(Step(node.name or node.outputs[0], node.op, None, reads, writes, views))
 
     def _view(self, node: Node, kinds: tuple[int, int]) -> bool:
@@ -256,10 +206,20 @@ class Program:
             return False
         source, to = self.operand(node.inputs[0], PLAIN), (node.outputs[0], PLAIN)
         if not self._tensors.contiguous(source):
-            return False
+            self._copied(node, source, self.result(*to))
+            return True
         self._tensors.views[to] = source, y.shape
-        self._nothing(node, (source,), (to,), views=True)
+        self.nothing(node, (source,), (to,), views=True)
         return True
+
+    def _copied(self, node: Node, source: Place, to: Place) -> None:
+        """Append a step that copies the elements of a tensor in their order to one of another shape."""
+
+        def make(x: np.ndarray, y: np.ndarray) -> Reorders:
+            move = copying(x, reshaped(y, x.shape), self.costs.threads)
+            return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+
+        self.operation(node, make, (source,), (to,))
 
     def _relabelled(self, node: Node, kinds: tuple[int, int]) -> bool:
         """Append a Transpose between two layouts in which the arrays of its input and its result are the same."""
@@ -269,7 +229,7 @@ class Program:
             self._tensors.views[to] = source, shape
         else:
             self._tensors.parts[self.result(*to)] = Part(source, 0, 0, shape[0])
-        self._nothing(node, (source,), (to,), views=True)
+        self.nothing(node, (source,), (to,), views=True)
         return True
 
     def _other(self, node: Node, kind: int) -> None:

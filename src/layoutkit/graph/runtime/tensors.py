@@ -11,8 +11,8 @@ from ...memory.arrays import reshaped
 from ..layout.costs import array_type
 from ..layout.plan import LayoutPlan
 from ..operators.layouts import PLAIN, layouts_of
-from .concat import Part, whole_of
-from .steps import Place
+from .concat import whole_of
+from .steps import Part, Place
 
 
 class Tensors:
@@ -71,7 +71,7 @@ class Tensors:
         array = arrays[place]
         for each in reversed(inner):
             if each in self.parts:
-                array = part_in(array, self.parts[each])
+                array = self.parts[each].of(array)
             else:
                 array = reshaped(array, self.views[each][1])
         return array
@@ -95,8 +95,3 @@ class Tensors:
         layouts = layouts_of(len(of.shape))
         dtype = array_type(of.stored.dtype) if of.stored else of.dtype
         return layouts[kind].physical_shape(of.shape) if layouts else of.shape, dtype
-
-
-def part_in(array: np.ndarray, part: Part) -> np.ndarray:
-    """A part of an array."""
-    return array[(slice(None),) * part.axis + (slice(part.begin, part.end),)]

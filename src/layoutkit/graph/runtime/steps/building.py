@@ -8,11 +8,15 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...._core.nests.operation import Operation
+from ...._core.nests.reorder import Reordering
+from ...._core.nests.reorders import OnCopies
+from ....reorders.binding import compiled
 from ...ir import Node
 from ...layout.costs import FLOAT, Costs
 from ...operators import Known, StoredType
 from ...operators.layouts import NAMES
 
+LETTERS = "abcdefghijkl"  # of the axes of arrays that are copied
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = MutableMapping[Place, np.ndarray]
 Call = Callable[[Slots], None]
@@ -25,6 +29,19 @@ ROW_TYPES = {
     "uint8": "u8",
     "int8": "s8",
 }  # as kernels are named
+
+
+class Part(NamedTuple):
+    """The indices [begin, end) along an axis of the array of another tensor."""
+
+    whole: Place
+    axis: int
+    begin: int
+    end: int
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        """This part of that array."""
+        return array[(slice(None),) * self.axis + (slice(self.begin, self.end),)]
 
 
 class Step(NamedTuple):
@@ -60,6 +77,12 @@ class Building(Protocol):
     def result(self, name: str, kind: int, computed: StoredType | None = None) -> Place:
         """A buffer for a tensor, in the type in which it is computed; then it is rounded to the one it is stored in."""
 
+    def part_of(self, place: Place) -> Part | None:
+        """The part of another tensor that one is, None if it has an array of its own."""
+
+    def nothing(self, node: Node, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False) -> None:
+        """Append a step that has nothing to do; `views`: what it writes are views of what it reads."""
+
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step of Python."""
 
@@ -82,13 +105,24 @@ def real_type(of: Known) -> StoredType:
     return FLOAT if of.stored_type.integers else of.stored_type
 
 
-def contiguously(make: Make) -> Make:
+def copying(x: np.ndarray, y: np.ndarray, threads: int) -> tuple[Reordering, int] | None:
+    """What copies an array to one of the same shape, and on how many threads; None: there is nothing to copy."""
+    axes = LETTERS[: x.ndim]
+    return compiled(x, axes, axes, x.shape, y, threads)
+
+
+def contiguously(make: Make, threads: int) -> Make:
     """As `make`, where it takes contiguous arrays only: others are copied."""
 
     def bound(*arrays: np.ndarray) -> Operation | Callable[..., None]:
         if all(x.flags.c_contiguous for x in arrays):
             return make(*arrays)
-        operation = make(*(np.empty(x.shape, x.dtype) for x in arrays))
+        copies = [x if x.flags.c_contiguous else np.empty(x.shape, x.dtype) for x in arrays]
+        operation = make(*copies)
+        if isinstance(operation, Operation):
+            pairs = [*zip(arrays[:-1], copies[:-1]), (copies[-1], arrays[-1])]
+            moves = [(i, *(copying(x, y, threads) or ())) for i, (x, y) in enumerate(pairs) if x is not y]
+            return OnCopies(arrays, operation, [move for move in moves if len(move) > 1])
 
         def run(*arrays: np.ndarray) -> None:
             copies = [np.ascontiguousarray(x) for x in arrays]

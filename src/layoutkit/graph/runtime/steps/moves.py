@@ -77,7 +77,7 @@ def _resize(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         unit = prod(x.shape[first + len(axes) :])
         return Interpolation(x, y, first, unit, [along.get(axis) for axis in axes], threads)
 
-    program.operation(node, contiguously(make), (operand,), (result,))
+    program.operation(node, contiguously(make, threads), (operand,), (result,))
 
 
 def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -93,7 +93,7 @@ def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         move = compiled(reshaped(x, order.inner), src, dst, order.inner, y.reshape(permuted), threads)
         return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
-    program.operation(node, contiguously(make), (operand,), (result,))
+    program.operation(node, contiguously(make, threads), (operand,), (result,))
 
 
 BUILDS: dict[str, Build] = {

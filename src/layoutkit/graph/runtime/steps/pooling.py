@@ -54,7 +54,7 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         if kind == PLAIN:
             rows = all(a.strides[-1] == a.itemsize or a.shape[-1] == 1 for a in (x, y))
             rows = rows and (y.flags.c_contiguous or not node.op.startswith("Global"))
-            return of_planes(x, y) if rows else contiguously(of_planes)(x, y)
+            return of_planes(x, y) if rows else contiguously(of_planes, threads)(x, y)
         return Pooling((x, y), (six_axes(x, x_shape), six_axes(y, y_shape)), types, windows, means, threads)
 
     program.operation(node, make, (operand,), (result,))

@@ -75,8 +75,9 @@ def _matmul(program: Building, node: Node) -> None:
             threads=program.costs.threads,
         )  # fmt: skip
 
-    needs_contiguous = any(views) or into is not None or bool(residuals)
-    program.operation(node, contiguously(make) if needs_contiguous else make, (*reads, *residuals), (result,))
+    contiguous = any(views) or into is not None or bool(residuals)
+    made = contiguously(make, program.costs.threads) if contiguous else make
+    program.operation(node, made, (*reads, *residuals), (result,))
 
 
 def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -94,7 +95,7 @@ def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
             arrays=arrays, threads=program.costs.threads,
         )  # fmt: skip
 
-    program.operation(node, contiguously(make), reads, (result,))
+    program.operation(node, contiguously(make, program.costs.threads), reads, (result,))
 
 
 def _as_convolution(program: Building, node: Node) -> None:
