@@ -13,5 +13,6 @@ cdef struct Move:
 
 cdef class Reorders(Operation):
     cdef Move *each
-    cdef int count
+    cdef int count, threads
+    cdef int64_t parts, chunks  # of all moves, if there are several
     cdef list kept     # what the moves point to

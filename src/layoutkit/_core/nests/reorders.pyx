@@ -6,11 +6,17 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime.signals cimport interrupted
-from .executor cimport aligned
+from ..runtime.pace cimport Pace, done, pace_of
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from .executor cimport aligned, ceil_div, share
 from .operation cimport MAX_ARRAYS, Operation
 from .reorder cimport Reordering
 
 import_array()
+
+cdef enum:
+    PART_BYTES = 32 << 10    # moved by all of the moves, before the next part of each
+    CHUNK_BYTES = 64 << 20  # moved between checks for signals
 
 
 cdef class Reorders(Operation):
@@ -43,19 +49,55 @@ cdef class Reorders(Operation):
             self.kept.append(reordering)
             move.moves, move.src, move.src_at = <void *>reordering, src, src_at
             move.dst, move.dst_at, move.threads = dst, dst_at, threads
+            self.threads = max(self.threads, <int>threads)
+        moved = sum(array.nbytes for array in arrays)
+        self.threads = threads_for(self.threads, moved)
+        self.chunks = 1 + moved // CHUNK_BYTES
+        self.parts = self.chunks * ceil_div(moved // self.chunks, PART_BYTES)
 
     def __dealloc__(self):
         free(self.each)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef const Move *move
-        cdef const char *src
-        cdef int i
-        for i in range(self.count):
-            move = self.each + i
-            src = at[move.src] if move.fixed == NULL else move.fixed
-            if (<Reordering>move.moves).paced(src + move.src_at, at[move.dst] + move.dst_at, move.threads):
+        cdef Together r
+        cdef Pace pace
+        if self.count == 1:
+            (<Reordering>self.each.moves).paced(source(self.each, at), at[self.each.dst] + self.each.dst_at, self.each.threads)
+            return
+        r.each, r.count, r.at = self.each, self.count, at
+        r.parts = self.parts // self.chunks
+        pace = pace_of(self.chunks)
+        while pace.at < pace.end:
+            r.chunk, r.chunks = pace.at // pace.size, pace.end // pace.size
+            share_out(self.threads, run_together, &r)
+            done(&pace)
+            if interrupted():
                 return
+
+
+cdef struct Together:
+    const Move *each
+    int count
+    char **at
+    int64_t parts, chunk, chunks  # of a chunk; which of how many is run
+
+
+cdef inline const char *source(const Move *move, char **at) noexcept nogil:
+    return (at[move.src] if move.fixed == NULL else move.fixed) + move.src_at
+
+
+cdef void run_together(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    """A share of all moves, part by part of each: what they read or write in common stays in the caches."""
+    cdef const Together *r = <const Together *>argument
+    cdef const Move *move
+    cdef int64_t begin = r.chunk * r.parts, first, last, i
+    cdef int k
+    while lk_claim(portions, begin + share(r.parts, parts, part), begin + share(r.parts, parts, part + 1), &first, &last):
+        for i in range(first, last):
+            for k in range(r.count):
+                move = r.each + k
+                (<Reordering>move.moves).part(source(move, r.at), r.at[move.dst] + move.dst_at, i, i + 1,
+                                              r.chunks * r.parts)
 
 
 cdef class OnCopies(Operation):
