@@ -65,7 +65,7 @@ def a_window(rng: np.random.Generator, longest: int) -> Window:
 
 
 def any_windows(rng: np.random.Generator, rank: int) -> tuple:
-    """Sizes, kernels, strides, dilations and padding of the axes; now and then rows are longer than any register tile."""
+    """Sizes, kernels, strides, dilations and padding of the axes; now and then rows are longer than register tiles."""
     longest = [{1: 60, 2: 18, 3: 8}[rank]] * rank
     if rng.integers(4) == 0:
         longest = [*[4] * (rank - 1), 140]

@@ -3,6 +3,8 @@
  *
  *   TILES_CONFIGURE(config)          rows and bytes of a row of each tile; all tiles become zeros
  *   TILES_RELEASE()
+ *   TILES_FENCE()                    what is stored before it is there for loads after it: compilers are not told that
+ *                                    these read memory
  *   TILE_ZERO(t)                     t, c, a, b: numbers of tiles, literals
  *   TILE_LOAD(t, p, pitch)           row i from p + i * pitch; what a tile has beyond its rows and columns becomes 0
  *   TILE_STORE(t, p, pitch)
@@ -29,6 +31,7 @@ typedef struct {
 #include <immintrin.h>
 #define TILES_CONFIGURE(config) _tile_loadconfig(config)
 #define TILES_RELEASE() _tile_release()
+#define TILES_FENCE() __asm__ volatile("" ::: "memory")
 #define TILE_ZERO(t) _tile_zero(t)
 #define TILE_LOAD(t, p, pitch) _tile_loadd(t, p, pitch)
 #define TILE_STORE(t, p, pitch) _tile_stored(t, p, pitch)
@@ -42,6 +45,7 @@ typedef struct {
 
 #define TILES_CONFIGURE(config) tiles_configure(config)
 #define TILES_RELEASE() tiles_release()
+#define TILES_FENCE() ((void)0)
 #define TILE_ZERO(t) memset(row_of(t, 0), 0, TILE_ROWS * TILE_ROW_BYTES)
 #define TILE_LOAD(t, p, pitch) tile_load(t, (const char *)(p), pitch)
 #define TILE_STORE(t, p, pitch) tile_store(t, (char *)(p), pitch)
