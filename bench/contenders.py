@@ -381,17 +381,15 @@ class Machine:
     """The limits: FMA peak, and a copy of as many bytes."""
 
     def __init__(self, threads: int) -> None:
-        from layoutkit._core.runtime import registry
+        from layoutkit.bench.suites import DTYPES
         from layoutkit.choosing.limits import Limits
 
-        self.units = {kernel.types for kernel in registry.kernels("peak")}
-        self.limits, self.threads, self.version = Limits(), threads, "limits"
+        self.types, self.limits, self.threads, self.version = DTYPES, Limits(), threads, "limits"
 
     def rate(self, case: dict) -> float:
         """Flops, or bytes, a second."""
         if case["kind"] in ("conv", "backward"):
-            unit = {"bfloat16": "bf16", "int8": "u8s8", "float64": "f64"}.get(case["dtype"], "f32")
-            return self.limits.fma(self.threads, unit if unit in self.units else "f32")
+            return self.limits.fma(self.threads, self.types[case["dtype"]].peak)
         return self.limits.copy(case["work"], self.threads)
 
 

@@ -132,7 +132,7 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     transposed = kind == "transposed"
     shape = (p.ic, p.oc, *p.kernel) if transposed else (p.oc, p.ic // p.groups, *p.kernel)
     of_x, of_w, _ = names_of(args.dtype)
-    w, unit = numbers(shape, of_w), DTYPES[args.dtype].rows_or_wide("peak")
+    w, unit = numbers(shape, of_w), DTYPES[args.dtype].peak
     copies = max(2, min(COLD_COPIES, COLD_BYTES // w.nbytes)) if args.cold else 1
     ops = [operation(kind, layer, layout, w, args) for _ in range(copies)]
     x = numbers(layout.physical_shape(p.src_shape), of_x)

@@ -146,7 +146,7 @@ def judged(layer: Layer, layout: str, accuracy: str, args: argparse.Namespace) -
         prepared = task.prepare()  # all on the same arrays: those of the pick alone would be evicted by the others
         runs = {c.name: partial(_ignoring, prepared(c.build())) for c in candidates}
     calls = {name: 1 + int(BURST / burst(2, [run], x, y, now)) for name, run in runs.items()}
-    best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, DTYPES[args.dtype].rows_or_wide("peak")
+    best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, DTYPES[args.dtype].peak
     for _ in range(args.rounds):
         peak = max(peak, *(machine.fma_peak(threads, 20_000, unit) for _ in range(3)))
         for name, run in runs.items():

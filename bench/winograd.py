@@ -41,7 +41,7 @@ def shares(p: ConvProblem, dtype: str, threads: int, only: str, visits: int) -> 
     of_x, of_w, of_y = names_of(dtype)
     x, y = numbers(p.src.physical_shape(p.src_shape), of_x), numbers(p.dst.physical_shape(p.dst_shape), of_y)
     w, then = numbers((p.oc, p.ic, 3, 3), of_w), neutral(p)
-    candidates, unit = ConvTask(p, threads, only).candidates(), p.types.rows_or_wide("peak")
+    candidates, unit = ConvTask(p, threads, only).candidates(), p.types.peak
     least: dict[str, float] = {}
     peak = 0.0
     now = time.thread_time if threads == 1 else time.perf_counter  # not while other work has the core

@@ -37,7 +37,7 @@ class ConvCase:
     @property
     def peak(self) -> str:
         """The types whose multiply-adds are the limit."""
-        return self.problem.types.rows_or_wide("peak")
+        return self.problem.types.peak
 
     def of(self, types: ConvTypes) -> ConvCase:
         """The same in other types."""

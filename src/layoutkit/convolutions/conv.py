@@ -323,7 +323,7 @@ class _Conv(ConvolutionBase):
         f = self._filter
         p = f.problem(shape_asked(f, shape))
         task = self._task(p)
-        rows = f.types.rows_or_wide("peak")
+        rows = f.types.peak
 
         def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
             return slowness(task, ranked), f.note(p)

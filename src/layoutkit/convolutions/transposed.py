@@ -348,7 +348,7 @@ class _ConvTranspose(ConvolutionBase):
                 words = ", ".join(filter(None, (about.algorithm, about.tile, about.path, took)))
                 yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {words}"
 
-        return plan_of(task, task.threads, f.types.rows_or_wide("peak"), more_facts, f.what, f.activation, call=self)
+        return plan_of(task, task.threads, f.types.peak, more_facts, f.what, f.activation, call=self)
 
 
 def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.runtime import registry
-from ..memory.arrays import bfloat16
+from ..memory.arrays import bfloat16, empty
 from ..reorders.convert import NUMBERS
 from ..reorders.reorder import reorder
 
@@ -82,6 +82,11 @@ class ConvTypes(NamedTuple):
     def rows_or_wide(self, family: str) -> str:
         """The same, or the wide types if this machine has no such rows of a family."""
         return self.rows if registry.kernels(family, self.rows) else self.wide.rows
+
+    @property
+    def peak(self) -> str:
+        """The row of the family "peak" that bounds the fastest register tile of these types."""
+        return registry.best("gemm", self.rows_or_wide("gemm"))[0].tile.peak
 
 
 # The table is LK_TYPES of kernels.h.
@@ -171,6 +176,8 @@ def converted(array: np.ndarray, from_: str, to: str) -> np.ndarray:
 
 
 def ones(shape: tuple[int, ...], element: str) -> np.ndarray:
-    """An array of ones."""
+    """An array of ones, aligned as results are."""
     dtype = dtype_of(element)
-    return np.full(shape, 0x3F80 if element == "bf16" and dtype == BITS else 1, dtype)
+    array = empty(shape, dtype, "ones")
+    array[...] = 0x3F80 if element == "bf16" and dtype == BITS else 1
+    return array

@@ -42,6 +42,7 @@ static __attribute__((noinline)) void configure(int left)
         config.rows[t] = t == B_LEFT && left ? left : TILE_ROWS;
         config.row_bytes[t] = t == A_LEFT && left ? 4 * left : TILE_ROW_BYTES;
     }
+    TILES_FENCE();
     TILES_CONFIGURE(&config);
     left_units = left;
 }
@@ -57,51 +58,74 @@ static void leave(void)
 /* At most 16 rows of A. */
 typedef struct {
     const int64_t *row;
-    int rows, shift; /* row i has bit i + shift of the mask */
-    int64_t pitch;   /* between them; LK_NOWHERE: they must be copied */
+    int rows;
+    uint32_t every;  /* a bit for each */
+    int64_t pitch;   /* between 16 of them; LK_NOWHERE: they must be copied */
     char *copy;
 } a_rows;
 
 static a_rows rows_from(const lk_gemm *g, int first, char *copy)
 {
-    a_rows r = {.row = g->row + first, .rows = MIN(g->rows - first, TILE_ROWS), .shift = first, .copy = copy};
-    r.pitch = r.rows == TILE_ROWS ? r.row[1] - r.row[0] : LK_NOWHERE;
-    for (int i = 2; i < r.rows && r.pitch != LK_NOWHERE; i++)
-        if (r.row[i] - r.row[i - 1] != r.pitch)
-            r.pitch = LK_NOWHERE;
-    if (LK_INTEGERS && g->flip)
-        r.pitch = LK_NOWHERE;
+    a_rows r = {.row = g->row + first, .rows = MIN(g->rows - first, TILE_ROWS), .pitch = LK_NOWHERE, .copy = copy};
+    r.every = (1u << r.rows) - 1;
+    if (r.rows == TILE_ROWS && !(LK_INTEGERS && g->flip)) {
+        const __m512i pitch = _mm512_set1_epi64(r.row[1] - r.row[0]);
+        const __m512i low = _mm512_sub_epi64(_mm512_loadu_si512(r.row + 1), _mm512_loadu_si512(r.row));
+        const __m512i high = _mm512_sub_epi64(_mm512_loadu_si512(r.row + 8), _mm512_loadu_si512(r.row + 7));
+        if (!(_mm512_cmpneq_epi64_mask(low, pitch) | _mm512_cmpneq_epi64_mask(high, pitch)))
+            r.pitch = r.row[1] - r.row[0];
+    }
+    for (int i = r.rows; i < TILE_ROWS; i++)
+        ((__m512i *)copy)[i] = _mm512_setzero_si512();
     return r;
 }
 
-/* Where a tile load reads these rows, `units` of each at offset `at`, and how far they are apart. */
-LK_INLINE const char *placed(const a_rows *r, const lk_gemm *g, uint32_t mask, int64_t at, int units, int exact,
-                             int64_t *pitch)
+/* Whether a tile load may read `units` of each row from p on: no row then crosses a cache line. */
+LK_INLINE int in_lines(const a_rows *r, const char *p, int units)
 {
-    const char *const a = g->a + at;
-    mask = mask >> r->shift & 0xffff;
-    if (r->pitch != LK_NOWHERE && mask == 0xffff && exact) {
-        const char *const p = a + r->row[0];
-        const int within = units > UNITS / 2 ? LINE : units > UNITS / 4 ? LINE / 2 : LINE / 4; /* no row crosses a line */
-        *pitch = r->pitch;
-        if (!(((uintptr_t)p | (uintptr_t)r->pitch) % within))
-            return p;
-    }
+    const int within = units > UNITS / 2 ? LINE : units > UNITS / 4 ? LINE / 2 : LINE / 4;
+    return r->pitch != LK_NOWHERE && !(((uintptr_t)p | (uintptr_t)r->pitch) % within);
+}
+
+/* Copies units of the rows from a on, those in the padding as `zero`, which of reals is 0. Not inline: its loops are
+ * short, and GCC would take apart masks of all rows before them. */
+static __attribute__((noinline)) const char *copied(const a_rows *r, const lk_gemm *g, uint32_t mask, const char *a, int units)
+{
     const __mmask16 some = (__mmask16)((1u << units) - 1);
     const __m512i flip = _mm512_set1_epi32((int)g->flip);
-    __m512i *to = (__m512i *)r->copy;
-    for (int i = 0; i < r->rows; i++, to++) {
-        const __mmask16 inside = LK_INTEGERS || mask >> i & 1 ? some : 0; /* padding of reals is 0 */
-        const __m512i v = _mm512_maskz_loadu_epi32(inside, mask >> i & 1 ? a + r->row[i] : (const char *)g->zero);
-        *to = LK_INTEGERS ? _mm512_maskz_xor_epi32(some, v, flip) : v;
-    }
-    for (int i = r->rows; i < TILE_ROWS; i++, to++)
-        *to = _mm512_setzero_si512();
-    *pitch = LINE;
+    __m512i *const to = (__m512i *)r->copy;
+    TILES_FENCE();
+    if (mask == 0xffff && units == UNITS && !(LK_INTEGERS && g->flip))
+        for (int i = 0; i < TILE_ROWS; i++)
+            to[i] = _mm512_loadu_si512(a + r->row[i]);
+    else
+        for (int i = 0; i < r->rows; i++) {
+            const __mmask16 inside = LK_INTEGERS || mask >> i & 1 ? some : 0;
+            const __m512i v = _mm512_maskz_loadu_epi32(inside, mask >> i & 1 ? a + r->row[i] : (const char *)g->zero);
+            to[i] = LK_INTEGERS ? _mm512_maskz_xor_epi32(some, v, flip) : v;
+        }
+    TILES_FENCE();
     return r->copy;
 }
 
-/* One step of the 2 x 2 tiles. Each load of the second row of tiles finds its lines of B in L1. */
+/* One step of the 2 x 2 tiles; where what is left of K has two tiles, the others are loaded twice. Each load of the
+ * second row of tiles finds its lines of B in L1. */
+#define STEP_OF_FOUR() \
+    do { \
+        TILE_LOAD(4, a0, pitch0); \
+        TILE_LOAD(5, b, b_pitch); \
+        TILE_DOT(0, 4, 5); \
+        if (two_cols) { \
+            TILE_LOAD(7, b + LINE, b_pitch); \
+            TILE_DOT(1, 4, 7); \
+        } \
+        if (two_rows) { \
+            TILE_LOAD(6, a1, pitch1); \
+            TILE_DOT(2, 6, 5); \
+            if (two_cols) \
+                TILE_DOT(3, 6, 7); \
+        } \
+    } while (0)
 #define STEP(A, B) \
     do { \
         TILE_LOAD(A, a0, pitch0); \
@@ -169,52 +193,78 @@ static __attribute__((noinline)) const char *b_filled(buffers *s, const char *b,
     for (int k = 0; k < TILE_ROWS; k++)
         for (int v = 0; v <= two_cols; v++)
             ((__m512i *)s->b[k])[v] = k < units ? _mm512_loadu_si512(b + k * pitch + v * LINE) : _mm512_setzero_si512();
+    TILES_FENCE();
     return s->b[0];
 }
 
-/* All sums. */
-LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const int two_cols)
+/* All sums; `left`: the units that two tiles are configured for, 0: none is. */
+LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const int two_cols, const int left)
 {
     const a_rows upper = rows_from(g, 0, s->a[0][0]);
     const a_rows lower = two_rows ? rows_from(g, TILE_ROWS, s->a[1][0]) : (a_rows){0};
-    const uint32_t every = (uint32_t)(((uint64_t)1 << g->rows) - 1);
     const int64_t ldb = 4 * g->ldb, of_tap = (g->blocks - 1) * g->kb + g->kb_last;
     const char *b = g->b, *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
     int64_t in_chunk = 0;
     for (int64_t t = 0; t < g->taps; t++) {
-        const uint32_t mask = g->mask ? g->mask[t] : ~0u;
+        const uint32_t mask = g->mask ? g->mask[t] : ~0u, mask0 = mask & upper.every, mask1 = mask >> TILE_ROWS & lower.every;
         if (g->b_tap)
             b = g->b + 4 * g->b_tap[t];
-        if (!LK_INTEGERS && !(mask & every)) { /* all rows are in the padding */
+        if (!LK_INTEGERS && !(mask0 | mask1)) { /* all rows are in the padding */
             b += of_tap * ldb;
             continue;
         }
         for (int64_t q = 0; q < g->blocks; q++) {
             const int64_t count = q + 1 < g->blocks ? g->kb : g->kb_last;
-            for (int64_t k = 0; k < count; k += UNITS) {
-                const int units = (int)MIN(UNITS, count - k), exact = units == UNITS || units == left_units;
-                const int64_t at = g->tap[t] + q * g->block_stride + 4 * k;
-                int64_t pitch0, pitch1 = 0, b_pitch = ldb;
-                const char *const here = b;
-                const char *const a0 = placed(&upper, g, mask, at, units, exact, &pitch0);
-                const char *const a1 = two_rows ? placed(&lower, g, mask, at, units, exact, &pitch1) : 0;
+            const char *a = g->a + g->tap[t] + q * g->block_stride;
+            const int direct0 = mask0 == 0xffff && in_lines(&upper, a + upper.row[0], UNITS);
+            const int direct1 = two_rows && mask1 == 0xffff && in_lines(&lower, a + lower.row[0], UNITS);
+            int64_t pitch0 = direct0 ? upper.pitch : LINE, pitch1 = direct1 ? lower.pitch : LINE, b_pitch = ldb, k = 0;
+            for (; k + UNITS <= count; k += UNITS, a += LINE) {
+                const char *const a0 = direct0 ? a + upper.row[0] : copied(&upper, g, mask0, a, UNITS), *a1 = 0;
+                if (two_rows)
+                    a1 = direct1 ? a + lower.row[0] : copied(&lower, g, mask1, a, UNITS);
                 if (in_chunk >= g->chunk && !LK_INTEGERS) {
                     end_chunk(s, g->rows, two_rows, two_cols);
                     in_chunk = 0;
                 }
-                in_chunk += units;
-                if (!exact) {
-                    b = b_filled(s, here, ldb, units, two_cols);
-                    b_pitch = sizeof s->b[0];
-                }
-                if (units == UNITS || !exact)
+                in_chunk += UNITS;
+                if (left)
                     STEP(4, 5);
                 else
-                    STEP(6, 7);
-                b = here + units * ldb;
-                for (int i = 0; i < 4 && fetch < fetch_end; i++, fetch += LINE)
-                    __builtin_prefetch(fetch, 0, 2);
+                    STEP_OF_FOUR();
+                b += UNITS * ldb;
+                if (fetch < fetch_end) {
+                    for (int i = 0; i < 4; i++)
+                        __builtin_prefetch(fetch + i * LINE, 0, 2);
+                    fetch += 4 * LINE;
+                }
             }
+            if (k == count)
+                continue;
+            const int units = (int)(count - k), exact = units == left;
+            pitch0 = pitch1 = LINE;
+            const char *const here = b, *a0 = a + upper.row[0], *a1 = two_rows ? a + lower.row[0] : 0;
+            if (exact && mask0 == 0xffff && in_lines(&upper, a0, units))
+                pitch0 = upper.pitch;
+            else
+                a0 = copied(&upper, g, mask0, a, units);
+            if (two_rows && exact && mask1 == 0xffff && in_lines(&lower, a1, units))
+                pitch1 = lower.pitch;
+            else if (two_rows)
+                a1 = copied(&lower, g, mask1, a, units);
+            if (in_chunk >= g->chunk && !LK_INTEGERS) {
+                end_chunk(s, g->rows, two_rows, two_cols);
+                in_chunk = 0;
+            }
+            in_chunk += units;
+            if (exact)
+                STEP(6, 7);
+            else {
+                b = b_filled(s, here, ldb, units, two_cols);
+                b_pitch = sizeof s->b[0];
+                STEP(4, 5);
+            }
+            b = here + units * ldb;
         }
     }
     store_tiles(s, two_rows, two_cols);
@@ -295,23 +345,86 @@ static __attribute__((noinline)) void end(const lk_gemm *g, const buffers *s)
         store_sums(g, x, vectors);
 }
 
+/* The two vectors of row i where both are whole, and nothing but a bias of the columns and limits follows. */
+LK_INLINE void ended_row(const lk_gemm *g, const buffers *s, int i, const adding *bias, vf *x)
+{
+    for (int v = 0; v < NV; v++) {
+        x[v] = ((const vf *)s->sum[i])[v];
+        if (s->chunks)
+            x[v] = ((const vf *)s->total[i])[v] + x[v];
+        x[v] = (vf)((adding)x[v] + bias[v]);
+        if (g->clip)
+            x[v] = between_limits(x[v], g->clip);
+    }
+}
+
+/* Everything after the sums, of such a tile. */
+static __attribute__((noinline)) void end_whole(const lk_gemm *g, const buffers *s)
+{
+    adding bias[NV] = {};
+    for (int v = 0; v < NV && g->bias_col; v++)
+        bias[v] = ((const adding *)g->bias_col)[v];
+    const int64_t c0 = g->c_col[0], c1 = g->c_col[1];
+#if LK_INTEGERS
+    if (g->out) {
+        const whole zero = SAME_16((int16_t)g->out->zero), sign = SAME_16((int16_t)(g->out->sign * 257));
+        vf x[2 * NV];
+        int i = 0;
+        for (; i + 2 <= g->rows; i += 2) {
+            ended_row(g, s, i, bias, x);
+            ended_row(g, s, i + 1, bias, x + NV);
+            put_two_rows(g->c + g->c_row[i], g->c + g->c_row[i + 1], g->c_col, x, g->out, zero, sign, NR);
+        }
+        if (i < g->rows) {
+            ended_row(g, s, i, bias, x);
+            put_row(g->c + g->c_row[i], g->c_col, x, g->out, zero, sign, NR, NV);
+        }
+        return;
+    }
+#endif
+    for (int i = 0; i < g->rows; i++) {
+        char *const c = g->c + g->c_row[i];
+        vf x[NV];
+        ended_row(g, s, i, bias, x);
+#if !LK_INTEGERS
+        if (g->narrow) {
+            const __m512i h = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
+            if (c1 == c0 + LK_VB / 2)
+                _mm512_storeu_si512(c + c0, h);
+            else {
+                _mm256_storeu_si256((__m256i *)(c + c0), _mm512_castsi512_si256(h));
+                _mm256_storeu_si256((__m256i *)(c + c1), _mm512_extracti64x4_epi64(h, 1));
+            }
+            continue;
+        }
+#endif
+        *(vf *)(c + c0) = x[0];
+        *(vf *)(c + c1) = x[1];
+    }
+}
+
 void LK_NAME(LK_TYPED(gemm_32x32))(const lk_gemm *g)
 {
     buffers s;
-    const int left = (int)((g->blocks > 1 ? g->kb : g->kb_last) % UNITS);
-    const int wanted = left ? left : (int)(g->kb_last % UNITS);
+    const int of_blocks = (int)((g->blocks > 1 ? g->kb : g->kb_last) % UNITS);
+    const int wanted = of_blocks ? of_blocks : (int)(g->kb_last % UNITS);
     const int two_cols = g->cols > TILE_ROWS;
     s.chunks = 0;
-    if (left_units < 0 || (wanted && wanted != left_units))
+    if (left_units != wanted)
         configure(wanted);
     zero_tiles();
-    if (g->rows > TILE_ROWS && two_cols)
-        multiply(g, &s, 1, 1);
+    if (g->rows > TILE_ROWS && two_cols && !wanted)
+        multiply(g, &s, 1, 1, 0);
+    else if (g->rows > TILE_ROWS && two_cols)
+        multiply(g, &s, 1, 1, wanted);
     else if (g->rows > TILE_ROWS)
-        multiply(g, &s, 1, 0);
+        multiply(g, &s, 1, 0, wanted);
     else
-        multiply(g, &s, 0, two_cols);
-    end(g, &s);
+        multiply(g, &s, 0, two_cols, wanted);
+    if (g->cols == NR && !(g->pads || g->c_split || g->resume || g->accumulate || g->bias_row))
+        end_whole(g, &s);
+    else
+        end(g, &s);
 }
 
 /* peak_<type>_tiles: products of tiles and nothing else. */
