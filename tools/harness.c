@@ -25,6 +25,7 @@
 #include "moves/drain.h"
 #include "moves/move.h"
 #include "peak/peak.h"
+#include "pooling/plane_pooling.h"
 #include "pooling/pooling.h"
 #include "take/take.h"
 #include "transpose/transpose.h"
@@ -537,6 +538,37 @@ static int pooling(const lk_kernel *k, int count, int cols, int how)
         }
     ((lk_pooling_fn)k->fn)(&g);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong window") : 0;
+}
+
+/* Windows of 3 x 3 over a plane of 9 x 40; bits of `how`: means, padding, taps two apart. */
+static int plane_pooling(const lk_kernel *k, int cols, int step, int how)
+{
+    enum { HIGH = 9, WIDE = 40, ROWS = 4, TAPS = 3 };
+    static float x[HIGH * WIDE], y[ROWS * WIDE], want[ROWS * WIDE], scale[WIDE];
+    static _Alignas(64) char scratch[64 * LK_PLANE_BYTES];
+    int mean = how & 1, before = how >> 1 & 1, dilation = 1 + (how >> 2 & 1);
+    lk_plane_pooling g = {.x = (char *)x, .x_row = sizeof(float) * WIDE, .y = (char *)y, .y_row = sizeof(float) * WIDE,
+                          .depths = 1, .rows = ROWS, .cols = cols, .row_taps = TAPS, .row_step = step,
+                          .row_dilation = dilation, .row_before = before, .row_size = HIGH, .taps = TAPS, .step = step,
+                          .dilation = dilation, .before = before, .size = WIDE, .row_scale = mean ? scale : NULL,
+                          .scale = mean ? scale : NULL, .factor = 0.5f, .scratch = scratch};
+    for (int i = 0; i < HIGH * WIDE; i++) x[i] = (float)small();
+    for (int i = 0; i < ROWS * WIDE; i++) y[i] = want[i] = (float)small();
+    for (int j = 0; j < WIDE; j++) scale[j] = 1 << j % 3;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < cols; j++) {
+            float found = mean ? 0 : -INFINITY;
+            for (int r = 0; r < TAPS; r++)
+                for (int t = 0; t < TAPS; t++) {
+                    int row = i * step + r * dilation - before, column = j * step + t * dilation - before;
+                    if (row < 0 || row >= HIGH || column < 0 || column >= WIDE) continue;
+                    float v = x[row * WIDE + column];
+                    found = mean ? found + v : v > found ? v : found;
+                }
+            want[i * WIDE + j] = mean ? found * 0.5f * scale[i] * scale[j] : found;
+        }
+    ((lk_plane_pooling_fn)k->fn)(&g);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong window of a plane") : 0;
 }
 
 static int pooling_back(const lk_kernel *k, int count, int cols, int how)
@@ -1210,6 +1242,15 @@ static int check_pooling(const lk_kernel *k)
     return bad;
 }
 
+static int check_plane_pooling(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int cols = 1; cols <= 40; cols++)
+        for (int step = 1; step <= 3; step++)
+            for (int how = 0; how < 8; how++) bad += plane_pooling(k, cols, step, how);
+    return bad;
+}
+
 static int check_pooling_back(const lk_kernel *k)
 {
     int bad = 0;
@@ -1491,6 +1532,7 @@ static int check(const lk_kernel *k)
     case LK_STRIPS: return check_strips(k);
     case LK_PLANE_STRIPS: return check_plane_strips(k);
     case LK_POOLING: return check_pooling(k);
+    case LK_PLANE_POOLING: return check_plane_pooling(k);
     case LK_POOLING_BACK: return check_pooling_back(k);
     case LK_LRN: return check_lrn(k);
     case LK_MOMENTS: case LK_SCALE: case LK_SOFTMAX: case LK_REDUCE: return check_lines(k);

@@ -1,23 +1,29 @@
-"""Pooling and its gradient: the loop nests around pooling.c and pooling_back.c.
+"""Pooling and its gradient: the loop nests around pooling.c, plane_pooling.c and pooling_back.c.
 
 With channels innermost or in blocks, a task is a row of outputs for all channels of a run, or some vectors of these if
 there are few rows. Windows overlap, so a task of the gradient is all pixels of an image, for all or some of the channels of
 a run. Where pixels are contiguous, a task is some rows of outputs of a channel.
 """
 
-from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
-from ..kernels cimport LK_POOLING, LK_POOLING_BACK, LK_TAKE, lk_kernel
-from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn
-from ..kernels.take cimport lk_take, lk_take_fn
+from ..kernels cimport LK_PLANE_POOLING, LK_POOLING, LK_POOLING_BACK, lk_kernel
+from ..kernels.pooling cimport (
+    LK_PLANE_BYTES,
+    lk_plane_pooling,
+    lk_plane_pooling_fn,
+    lk_pooling,
+    lk_pooling_back,
+    lk_pooling_back_fn,
+    lk_pooling_fn,
+)
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
-from .executor cimport aligned, ceil_div, share
+from .executor cimport ceil_div, share
 from .operation cimport Operation
 
 import_array()
@@ -25,7 +31,7 @@ import_array()
 cdef enum:
     FEW_TASKS = 4     # per thread
     CHUNK_VECTORS = 4  # of channels, where rows are few
-    BLOCK_ELEMENTS = 2048  # of rows of a channel, with their pads
+    BLOCK_ROWS = 256  # of a channel, whose vectors stay in L1
 
 
 WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
@@ -192,9 +198,6 @@ cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis
 cdef class PlanePooling(Operation):
     """Pooling of f32 whose pixels are contiguous.
 
-    Windows are summed, or their largest found, along depth and height first, into rows with pads in the workspace; then
-    along width: if windows are more than a pixel apart, from the elements of each tap brought together.
-
     Parameters
     ----------
     arrays : (ndarray, ndarray)
@@ -205,22 +208,16 @@ cdef class PlanePooling(Operation):
         As of `pool`.
     """
 
-    cdef lk_pooling_fn fn
-    cdef lk_take_fn take
-    cdef lk_pooling columns, rows     # along height; along width
+    cdef lk_plane_pooling_fn fn
+    cdef lk_plane_pooling pooling
     cdef PoolAxis axes[3]
     cdef int64_t channels, images, x_stride[2], y_stride[2]
-    cdef int64_t lead, skipped        # pads before a row of x; elements of it that no window reads
-    cdef int64_t pitch, block, blocks  # elements of a row with pads; rows of a task; tasks of a plane
-    cdef int64_t step, taps, dilation, run_count
-    cdef const int64_t *runs          # where means have equal factors: first outputs of a row, and the end
-    cdef const float *ones
-    cdef int64_t taps_at, slot_bytes  # in the workspace of a thread
-    cdef bint flat                    # rows of results have neither pads nor gaps
+    cdef int64_t block, blocks  # rows of outputs of a task; tasks of a plane
+    cdef int64_t slot_bytes     # in the workspace of a thread
     cdef int threads
 
     def __init__(self, arrays, five, windows, scales, int threads):
-        cdef int64_t item = sizeof(float), inside, reach
+        cdef int64_t item = sizeof(float), planes, rows, taps
         cdef ndarray x, y
         x, y = five
         if x.ndim != 5 or y.ndim != 5 or x.itemsize != item or y.itemsize != item:
@@ -228,7 +225,7 @@ cdef class PlanePooling(Operation):
         if (x.shape[4] > 1 and x.strides[4] != item) or (y.shape[4] > 1 and y.strides[4] != item):
             raise ValueError("pool: pixels that are not contiguous")
         self.bind(tuple(arrays))
-        self.fn, self.take = <lk_pooling_fn>best_row(LK_POOLING, "f32").fn, <lk_take_fn>best_row(LK_TAKE, "x32").fn
+        self.fn = <lk_plane_pooling_fn>best_row(LK_PLANE_POOLING, "f32").fn
         of_axes = [None] * 3 if scales is None else [np.ascontiguousarray(s, np.float32) for s in scales]
         for i in range(3):
             self.axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
@@ -237,93 +234,46 @@ cdef class PlanePooling(Operation):
         self.images, self.channels = x.shape[0], x.shape[1]
         for i in range(2):
             self.x_stride[i], self.y_stride[i] = x.strides[i], y.strides[i]
-        cdef const PoolAxis *width = &self.axes[2]
-        self.taps, self.dilation = width.kernel, width.dilation
-        self.step = width.stride if width.out > 1 else 1
-        self.lead, self.skipped = max(0, width.before), max(0, -width.before)
-        inside, reach = max(0, width.size - self.skipped), (self.taps - 1) * self.dilation
-        self.pitch = ceil_div(max(self.lead + inside, (width.out - 1) * self.step + reach + 1), self.step) * self.step
-        self.block = max(1, min(BLOCK_ELEMENTS // self.pitch, self.axes[1].out))
-        self.blocks = ceil_div(self.axes[1].out, self.block) if y.size else 0
-        self.taps_at = aligned((self.block * self.pitch + reach) * item)
-        self.slot_bytes = self.taps_at
-        if self.step > 1:
-            self.slot_bytes += aligned(self.taps * self.block * (self.pitch // self.step) * item)
-        runs = [0, width.out]
-        if scales:
-            runs = [0, *(np.flatnonzero(np.diff(of_axes[2])) + 1).tolist(), width.out]
-        self.run_count = len(runs) - 1
-        self.runs = <const int64_t *>self.keep(runs, np.int64)
-        self.ones = <const float *>self.keep(np.ones(self.block, np.float32)) if scales else NULL
-        self.flat = self.run_count == 1 and self.pitch // self.step == width.out and self.axes[1].y_stride == width.out * item
-        self.set_templates(inside)
-        self.threads = threads_for(threads, loads_of(&self.axes[0], &self.axes[1], &self.axes[2])
-                                   * self.images * self.channels * item)
-        self.workspace = self.threads * self.slot_bytes
-
-    cdef int set_templates(self, int64_t inside) except -1:
-        """What all calls of the kernels have in common; `inside`: the elements of a row of x that windows may read."""
         cdef const PoolAxis *depth = &self.axes[0]
         cdef const PoolAxis *height = &self.axes[1]
-        cdef int64_t item = sizeof(float)
-        memset(&self.columns, 0, sizeof(lk_pooling))
-        memset(&self.rows, 0, sizeof(lk_pooling))
-        cdef lk_pooling *c = &self.columns
-        cdef lk_pooling *r = &self.rows
-        c.x_depth, c.x_col, c.y_col = depth.x_stride * depth.dilation, height.x_stride, self.pitch * item
-        c.rows, c.taps, c.step, c.dilation = 1, height.kernel, height.stride, height.dilation
-        c.size, c.count, c.factor = height.size, inside, 1
-        r.depths, r.rows, r.taps, r.step, r.dilation = 1, self.taps, 1, 1, 1
-        r.x_col, r.y_col, r.factor = self.pitch // self.step * item, height.y_stride, 1
-        r.x_row = (self.dilation if self.step == 1 else self.block * (self.pitch // self.step)) * item
-        r.scale = self.ones
-        return 0
+        cdef const PoolAxis *width = &self.axes[2]
+        self.threads = threads_for(threads, loads_of(depth, height, width) * self.images * self.channels * item)
+        planes, taps = self.images * self.channels * depth.out, (height.kernel - 1) * height.dilation + 1
+        rows = max(1, (BLOCK_ROWS - taps) // height.stride)
+        if planes < FEW_TASKS * self.threads:
+            rows = min(rows, ceil_div(height.out, FEW_TASKS * self.threads))
+        self.block = max(1, min(rows, height.out))
+        self.blocks = ceil_div(height.out, self.block) if y.size else 0
+        self.slot_bytes = ((self.block - 1) * height.stride + taps) * LK_PLANE_BYTES
+        self.workspace = self.threads * self.slot_bytes
+        cdef lk_plane_pooling *p = &self.pooling
+        memset(p, 0, sizeof(lk_plane_pooling))
+        p.x_depth, p.x_row, p.y_row, p.cols = depth.x_stride * depth.dilation, height.x_stride, height.y_stride, width.out
+        p.row_taps, p.row_step, p.row_dilation, p.row_size = height.kernel, height.stride, height.dilation, height.size
+        p.taps, p.step, p.dilation = width.kernel, width.stride, width.dilation
+        p.before, p.size, p.scale, p.factor = width.before, width.size, <const float *>width.scale, 1
 
     cdef void run_tasks(self, const char *x, char *y, char *scratch, int part, int parts,
                         lk_portions *portions) noexcept nogil:
         """A share of the tasks."""
         cdef int64_t first, last, i, count = self.images * self.channels * self.axes[0].out * self.blocks
-        cdef float none = 0 if self.ones != NULL else -INFINITY
-        cdef bint filled = False
         while lk_claim(portions, share(count, parts, part), share(count, parts, part + 1), &first, &last):
-            if not filled:  # the pads: all else is written before it is read
-                for i in range(self.taps_at // <int64_t>sizeof(float)):
-                    (<float *>scratch)[i] = none
-                filled = True
             for i in range(first, last):
                 self.run_task(x, y, scratch, i)
 
     cdef void run_task(self, const char *x, char *y, char *scratch, int64_t task) noexcept nogil:
-        cdef lk_pooling c = self.columns, r = self.rows
-        cdef lk_take t
-        cdef int64_t item = sizeof(float), i, q, block = task % self.blocks * self.block, d = task // self.blocks
+        cdef lk_plane_pooling p = self.pooling
+        cdef const PoolAxis *height = &self.axes[1]
+        cdef int64_t q, row = task % self.blocks * self.block, d = task // self.blocks
         cdef int64_t channel = d // self.axes[0].out, image = channel // self.channels
         d, channel = d % self.axes[0].out, channel % self.channels
-        c.depths = taps_of(&self.axes[0], d, &q)
-        c.cols = r.cols = r.size = min(self.block, self.axes[1].out - block)
-        c.x = x + image * self.x_stride[0] + channel * self.x_stride[1] + q * self.axes[0].x_stride + self.skipped * item
-        c.y, c.before = scratch + self.lead * item, self.axes[1].before - block * c.step
-        if self.ones != NULL:
-            c.scale, c.factor = <const float *>self.axes[1].scale + block, scale_of(&self.axes[0], d, False)
-        self.fn(&c)
-        c.x = scratch
-        if self.step > 1:
-            c.x = scratch + self.taps_at
-            t.at, t.count, t.unit, t.y_step, t.repeat = NULL, c.cols * (self.pitch // self.step), item, item, 1
-            t.step = self.step * item
-            for i in range(self.taps):
-                t.x, t.y = scratch + i * self.dilation * item, scratch + self.taps_at + i * r.x_row
-                self.take(&t)
-        y += image * self.y_stride[0] + channel * self.y_stride[1] + d * self.axes[0].y_stride + block * r.y_col
-        if self.flat:
-            r.cols = r.size = 1
-        for i in range(self.run_count):
-            r.x, r.y, r.count = c.x + self.runs[i] * item, y + self.runs[i] * item, self.runs[i + 1] - self.runs[i]
-            if self.flat:
-                r.count *= c.cols
-            if self.ones != NULL:
-                r.factor = (<const float *>self.axes[2].scale)[self.runs[i]]
-            self.fn(&r)
+        p.depths, p.rows = taps_of(&self.axes[0], d, &q), min(self.block, height.out - row)
+        p.x = x + image * self.x_stride[0] + channel * self.x_stride[1] + q * self.axes[0].x_stride
+        p.y = y + image * self.y_stride[0] + channel * self.y_stride[1] + d * self.axes[0].y_stride + row * p.y_row
+        p.row_before, p.scratch = height.before - row * height.stride, scratch
+        if p.scale != NULL:
+            p.row_scale, p.factor = <const float *>height.scale + row, scale_of(&self.axes[0], d, False)
+        self.fn(&p)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef PlanesRun r

@@ -1,0 +1,59 @@
+"""Pooling of planes by its rows, against the obvious loop, between pages that cannot be touched."""
+
+import harness
+import numpy as np
+import pytest
+from conftest import WHOLE_ISAS
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle.guard import guarded
+
+from layoutkit._core.runtime import registry
+
+KERNELS = [k for k in registry.kernels(all_isas=True) if k.family == "plane_pooling" and k.isa in WHOLE_ISAS]
+PLANE_BYTES = harness.SIZES["LK_PLANE_BYTES"]
+
+
+def pooled(x, rows, cols, height, width, scales, factor):
+    """Of planes; height and width are (taps, step, dilation, before); scales: None for the largest."""
+    y = np.full((rows, cols), -np.inf if scales is None else 0, np.float32)
+    for i, j in np.ndindex(y.shape):
+        r, t = (at * s + np.arange(taps) * d - before for at, (taps, s, d, before) in ((i, height), (j, width)))
+        window = x[:, r[(r >= 0) & (r < x.shape[1])]][..., t[(t >= 0) & (t < x.shape[2])]]
+        if scales is None:
+            y[i, j] = np.max(window, initial=-np.inf)
+        else:
+            y[i, j] = window.sum() * (factor * scales[0][i] * scales[1][j])
+    return y
+
+
+axes = st.tuples(st.sampled_from([1, 2, 3, 3, 4, 5, 9]), st.sampled_from([1, 1, 2, 2, 3, 7]),
+                 st.sampled_from([1, 1, 1, 2, 3]), st.integers(-3, 6))  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+@given(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 90)), axes, axes, st.integers(1, 6),
+       st.integers(1, 70), st.booleans(), st.sampled_from([0, 0, 1, 3]), st.integers(0, 99))  # fmt: skip
+def test_pooling_of_planes(kernel, end, shape, height, width, rows, cols, means, special, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 10, shape).astype(np.float32)  # sums are exact
+    for value in (np.nan, np.inf, -np.inf)[:special] if x.size and not means else ():
+        x.flat[rng.integers(x.size, size=2)] = value
+    scales = [2.0 ** rng.integers(-2, 3, n).astype(np.float32) for n in (rows, cols)] if means else None
+    want = pooled(x, rows, cols, height, width, scales, 0.5)
+    gx, gy = guarded(x.reshape(-1).view(np.uint8), end), guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    gs = [guarded(s.view(np.uint8), end) for s in scales or ()]
+    span = (rows - 1) * height[1] + (height[0] - 1) * height[2] + 1
+    scratch = guarded(np.zeros(span * PLANE_BYTES, np.uint8), end)
+    offset = -scratch.address % PLANE_BYTES
+    assert offset == 0 or end == "high"
+    harness.run(
+        kernel.name, "lk_plane_pooling", x=gx.address, x_depth=4 * shape[1] * shape[2], x_row=4 * shape[2],
+        y=gy.address, y_row=4 * cols, depths=shape[0], rows=rows, cols=cols,
+        **harness.pairs("row_taps row_step row_dilation row_before row_size", (*height, shape[1])),
+        **harness.pairs("taps step dilation before size", (*width, shape[2])),
+        row_scale=gs[0].address if means else None, scale=gs[1].address if means else None, factor=0.5,
+        scratch=scratch.address,
+    )  # fmt: skip
+    np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
