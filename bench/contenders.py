@@ -125,7 +125,7 @@ class Torch:
             "torch NCHW": lambda: conv(x, w, stride=s, padding=p, dilation=d, groups=groups),
             "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p, dilation=d, groups=groups),
         }
-        if case["dtype"] != "float32":
+        if case["dtype"] not in ("float32", "bfloat16"):
             return ways
         try:
             ops = torch.ops.mkldnn
@@ -138,6 +138,7 @@ class Torch:
             module = getattr(torch.nn, f"Conv{rank}d")(
                 case["ic"], case["oc"], case["kernel"], s, p, d, groups, bias=False
             ).eval()
+            module = module.to(w.dtype)
             module.weight.copy_(w)
             module, x_blocked = mkldnn.to_mkldnn(module), x.to_mkldnn()
             ways["packed blocked"] = lambda: module(x_blocked)

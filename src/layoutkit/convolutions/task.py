@@ -261,7 +261,7 @@ reads("conv", f"{KEY} {THREADS}")(ConvTask.parse)
 reads("filter", FILTER_KEY)(PackTask.parse)
 
 
-SUM_SCALE = 2.0**-10  # of sums of integers where speed is measured: from 0.5 on, few micro-kernels make bytes themselves
+SUM_SCALE = 2.0**-10  # of sums of integers where speed is measured: from 0.5 on, few rows make bytes themselves
 
 
 def neutral(p: ConvProblem) -> Epilogue | None:

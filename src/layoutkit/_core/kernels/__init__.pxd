@@ -16,6 +16,7 @@ cdef extern from "kernels.h" nogil:
         double lane_flops
         int k_tile, fills_k, strided_a, alignment
         double tile_cycles, row_cycles, load_cycles, pointer_cycles, step_cycles
+        int rows_at_once
     ctypedef struct lk_kernel:
         const char *name
         int family, isa

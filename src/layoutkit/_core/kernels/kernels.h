@@ -68,6 +68,7 @@ typedef struct {
     double row_cycles;  /* .. and to end each of its rows */
     double load_cycles, pointer_cycles;
     double step_cycles; /* the least of a step, which waits for the one before it */
+    int rows_at_once; /* that an instruction multiplies: fewer take as long */
 } lk_tile;
 
 typedef struct {
@@ -115,7 +116,8 @@ int lk_has_tiles(void);        /* this CPU, whether or not its operating system 
 #define LK_TILE(...) LK_TILE_(__VA_ARGS__, )
 #define LK_TILE_(peak_, ...) \
     .tile = &(const lk_tile){.peak = peak_, .lane_flops = LK_LANE_FLOPS, .k_tile = LK_KR, .alignment = 1, .tile_cycles = 40, \
-                             .row_cycles = 2, .load_cycles = 0.55, .pointer_cycles = 2, .step_cycles = 5.2, __VA_ARGS__}
+                             .row_cycles = 2, .load_cycles = 0.55, .pointer_cycles = 2, .step_cycles = 5.2, \
+                             .rows_at_once = 1, __VA_ARGS__}
 #ifdef __FMA__
 #define LK_LANE_FLOPS 15e9
 #else

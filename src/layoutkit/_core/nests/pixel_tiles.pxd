@@ -48,7 +48,7 @@ cdef class PixelTiles:
     cdef int64_t rows, taps, groups, panels, threads
     cdef int64_t period_images, period_rows, period_tiles, period_blocks
     cdef int64_t most                # tiles of a block
-    cdef int64_t low, taller         # not listed: rows of a tile, and how many tiles have one more
+    cdef int64_t at_once             # rows that an instruction multiplies: tiles that are not listed are whole such
     cdef int64_t *first              # the first row of each tile of a period, and their end
     cdef int64_t *kind               # of each row of a period: which of the sets of taps it reads inside the input
     cdef int64_t words

@@ -10,12 +10,13 @@ few tasks, tiles get fewer rows where otherwise a thread would have no work.
 """
 
 from libc.float cimport DBL_MAX
+from libc.math cimport ceil
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 from itertools import product
 
-from .executor cimport Geometry, ceil_div, geometry_of, share, share_of
+from .executor cimport Geometry, ceil_div, geometry_of, row_of_tile, share, share_of
 
 
 cdef enum:
@@ -27,15 +28,15 @@ cdef enum:
 cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
     """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
 
-    `cycles` are those that the row states, see `lk_tile` in kernels.h: (tile, row, load, pointer, step).
+    `cycles` are those that the row states, see `lk_tile` in kernels.h: (tile, row, load, pointer, step, rows at once).
 
     A step multiplies, and loads an element of each row and each vector of columns, which spans `lines` cache lines.
     A run loads the rows' pointers, in part hidden behind multiplications.
     """
-    cdef double tile, row, load, pointer, step, loads
-    tile, row, load, pointer, step = cycles
+    cdef double tile, row, load, pointer, step, at_once, loads
+    tile, row, load, pointer, step, at_once = cycles
     loads = (rows + vectors * lines) * load + rows * pointer / max(1.0, run)
-    return tile + row * rows + steps * max(rows * vectors / 2, loads, step)
+    return tile + row * rows + steps * max(ceil(rows / at_once) * at_once * vectors / 2, loads, step)
 
 
 cdef class PixelTiles:
@@ -67,6 +68,7 @@ cdef class PixelTiles:
         self.g = geometry_of(geometry)
         cdef Geometry *g = &self.g
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.at_once = cycles.rows_at_once
         self.groups, self.panels, self.threads, self.most = g.groups, ceil_div(columns, nr), threads, max(1, most)
         image = g.out[0] * g.out[1] * g.out[2]
         self.rows = g.n * image
@@ -83,7 +85,7 @@ cdef class PixelTiles:
         else:
             self.period_images, self.period_rows = g.n, self.rows
         best_height = mr
-        for height in range(mr, 0, -1):
+        for height in range(mr, 0, -self.at_once):
             self.tile_pixels(height)
             most_cycles = self.longest()
             if most_cycles < 0.99 * best:
@@ -163,8 +165,6 @@ cdef class PixelTiles:
         if not self.listed:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
             self.period_blocks = max(1, ceil_div(self.tiles, self.most))
-            self.low = self.rows // max(1, self.tiles)
-            self.taller = self.rows - self.low * self.tiles
             return
         # whole[i]: the least cost of all rows before i; first[i]: where the last of their tiles begins
         self.whole[0] = 0
@@ -210,12 +210,14 @@ cdef class PixelTiles:
 
     cdef int64_t row(self, int64_t tile) noexcept nogil:
         """The first row of a tile, in its period."""
-        return self.first[tile % self.period_tiles] if self.listed else share(self.rows, self.tiles, tile)
+        if self.listed:
+            return self.first[tile % self.period_tiles]
+        return row_of_tile(self.rows, self.at_once, self.tiles, tile)
 
     cdef int64_t height(self, int64_t tile) noexcept nogil:
         """The rows of a tile."""
         if not self.listed:
-            return self.low + (tile < self.taller)
+            return self.row(tile + 1) - self.row(tile)
         return self.first[tile % self.period_tiles + 1] - self.first[tile % self.period_tiles]
 
     cdef int64_t block(self, int64_t block) noexcept nogil:
@@ -238,15 +240,16 @@ cdef class PixelTiles:
     cdef double before(self, int64_t task) noexcept nogil:
         """Cycles of all tasks before `task`."""
         cdef int64_t group, block, panel, tile, first, last, of_period
-        cdef double whole, narrow, rows
-        if not self.listed:
-            rows = self.rows / <double>self.tiles
-            first = self.rows // self.tiles  # between the tiles of two heights
+        cdef double whole, narrow, taller
+        if not self.listed:  # tiles have one of two heights
+            last = ceil_div(self.rows, self.at_once)
+            first, taller = self.at_once * (last // self.tiles), last % self.tiles / <double>self.tiles
             whole = self.start[first] + self.taps * self.tap[first]
             narrow = self.start_last[first] + self.taps * self.tap_last[first]
-            if rows > first:
-                whole += (rows - first) * (self.start[first + 1] + self.taps * self.tap[first + 1] - whole)
-                narrow += (rows - first) * (self.start_last[first + 1] + self.taps * self.tap_last[first + 1] - narrow)
+            if taller > 0:
+                first += self.at_once
+                whole += taller * (self.start[first] + self.taps * self.tap[first] - whole)
+                narrow += taller * (self.start_last[first] + self.taps * self.tap_last[first] - narrow)
         if task == self.groups * self.panels * self.tiles:
             if not self.listed:
                 return self.groups * self.tiles * ((self.panels - 1) * whole + narrow)

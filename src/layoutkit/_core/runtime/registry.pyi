@@ -10,6 +10,7 @@ class TileCycles(NamedTuple):
     load: float
     pointer: float
     step: float
+    rows_at_once: int
 
 class Tile(NamedTuple):
     peak: str

@@ -28,6 +28,7 @@ class TileCycles(NamedTuple):
     load: float
     pointer: float
     step: float
+    rows_at_once: int
 
 
 class Tile(NamedTuple):
@@ -102,7 +103,7 @@ def use_isa(str name):
 cdef object tile_of(const lk_tile *t):
     if t == NULL:
         return None
-    cycles = TileCycles(t.tile_cycles, t.row_cycles, t.load_cycles, t.pointer_cycles, t.step_cycles)
+    cycles = TileCycles(t.tile_cycles, t.row_cycles, t.load_cycles, t.pointer_cycles, t.step_cycles, t.rows_at_once)
     return Tile(t.peak.decode(), t.lane_flops, t.k_tile, bool(t.fills_k), bool(t.strided_a), t.alignment, cycles)
 
 

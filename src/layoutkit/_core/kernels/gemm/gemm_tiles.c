@@ -3,7 +3,7 @@
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
  * A step multiplies 16 units of k: tiles of A and of B are loaded from where they are, if rows of A are equally far apart
- * and none of them crosses a cache line, which takes a load six times as long; else A is copied to a buffer first. Sums
+ * and none of them crosses a cache line, which takes a load six times as long; else A of some steps is copied first. Sums
  * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
  * Edges: what is left of K has two tiles of its own, configured to so many units; if blocks end in different ones, those
  *    of the other kind are filled with zeros, of A and of B. Missing rows, and those in the padding, are rows of zeros.
@@ -18,7 +18,7 @@
 
 #include <stddef.h>
 
-enum { MR = 32, NR = 32, NV = NR / LK_LANES, UNITS = 16, LINE = 64 };
+enum { MR = 32, NR = 32, NV = NR / LK_LANES, UNITS = 16, LINE = 64, STAGED = 8 * LINE };
 enum { C00, C01, C10, C11, A_WHOLE, B_WHOLE, A_LEFT, B_LEFT }; /* tiles; literals in what follows */
 
 #if LK_INTEGERS
@@ -75,8 +75,6 @@ static a_rows rows_from(const lk_gemm *g, int first, char *copy)
         if (!(_mm512_cmpneq_epi64_mask(low, pitch) | _mm512_cmpneq_epi64_mask(high, pitch)))
             r.pitch = r.row[1] - r.row[0];
     }
-    for (int i = r.rows; i < TILE_ROWS; i++)
-        ((__m512i *)copy)[i] = _mm512_setzero_si512();
     return r;
 }
 
@@ -87,23 +85,32 @@ LK_INLINE int in_lines(const a_rows *r, const char *p, int units)
     return r->pitch != LK_NOWHERE && !(((uintptr_t)p | (uintptr_t)r->pitch) % within);
 }
 
-/* Copies units of the rows from a on, those in the padding as `zero`, which of reals is 0. Not inline: its loops are
- * short, and GCC would take apart masks of all rows before them. */
-static __attribute__((noinline)) const char *copied(const a_rows *r, const lk_gemm *g, uint32_t mask, const char *a, int units)
+/* Copies units of the rows from a on, up to STAGED bytes of each, those in the padding as `zero`, which of reals is 0. Rows
+ * that the tile does not have stay as they were: nothing is made of their sums. Not inline: GCC would take apart masks of
+ * all rows before its loops. */
+static __attribute__((noinline)) const char *staged(const a_rows *r, const lk_gemm *g, uint32_t mask, const char *a,
+                                                    int units)
 {
-    const __mmask16 some = (__mmask16)((1u << units) - 1);
     const __m512i flip = _mm512_set1_epi32((int)g->flip);
-    __m512i *const to = (__m512i *)r->copy;
+    const __mmask16 some = (__mmask16)((1u << units % UNITS) - 1);
     TILES_FENCE();
-    if (mask == 0xffff && units == UNITS && !(LK_INTEGERS && g->flip))
-        for (int i = 0; i < TILE_ROWS; i++)
-            to[i] = _mm512_loadu_si512(a + r->row[i]);
-    else
-        for (int i = 0; i < r->rows; i++) {
-            const __mmask16 inside = LK_INTEGERS || mask >> i & 1 ? some : 0;
-            const __m512i v = _mm512_maskz_loadu_epi32(inside, mask >> i & 1 ? a + r->row[i] : (const char *)g->zero);
-            to[i] = LK_INTEGERS ? _mm512_maskz_xor_epi32(some, v, flip) : v;
-        }
+    for (int i = 0; i < r->rows; i++) {
+        const int inside = mask >> i & 1;
+        const char *from = inside ? a + r->row[i] : g->zero;
+        __m512i *to = (__m512i *)(r->copy + i * STAGED), *const end = to + units / UNITS;
+        if (LK_INTEGERS && g->flip)
+            for (; to < end; to++, from += LINE)
+                *to = _mm512_xor_si512(_mm512_loadu_si512(from), flip);
+        else if (LK_INTEGERS || inside)
+            for (; to < end; to++, from += LINE)
+                *to = _mm512_loadu_si512(from);
+        else
+            for (; to < end; to++)
+                *to = _mm512_setzero_si512();
+        if (some)
+            *to = _mm512_maskz_xor_epi32(some, _mm512_maskz_loadu_epi32(LK_INTEGERS || inside ? some : 0, from),
+                                         LK_INTEGERS ? flip : _mm512_setzero_si512());
+    }
     TILES_FENCE();
     return r->copy;
 }
@@ -147,7 +154,7 @@ static __attribute__((noinline)) const char *copied(const a_rows *r, const lk_ge
 
 typedef struct {
     real sum[MR][NR], total[MR][NR]; /* of the tiles; of the chunks before them */
-    char a[2][TILE_ROWS][LINE], b[TILE_ROWS][2 * LINE];
+    char a[2][TILE_ROWS][STAGED], b[TILE_ROWS][2 * LINE];
     int chunks; /* that are in the total */
 } __attribute__((aligned(LINE))) buffers;
 
@@ -218,40 +225,45 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
             const char *a = g->a + g->tap[t] + q * g->block_stride;
             const int direct0 = mask0 == 0xffff && in_lines(&upper, a + upper.row[0], UNITS);
             const int direct1 = two_rows && mask1 == 0xffff && in_lines(&lower, a + lower.row[0], UNITS);
-            int64_t pitch0 = direct0 ? upper.pitch : LINE, pitch1 = direct1 ? lower.pitch : LINE, b_pitch = ldb, k = 0;
-            for (; k + UNITS <= count; k += UNITS, a += LINE) {
-                const char *const a0 = direct0 ? a + upper.row[0] : copied(&upper, g, mask0, a, UNITS), *a1 = 0;
+            int64_t pitch0 = direct0 ? upper.pitch : STAGED, pitch1 = direct1 ? lower.pitch : STAGED, b_pitch = ldb;
+            int64_t k = 0;
+            while (k + UNITS <= count) {
+                const int steps = (int)MIN(STAGED / LINE, (count - k) / UNITS);
+                const char *a0 = direct0 ? a + upper.row[0] : staged(&upper, g, mask0, a, UNITS * steps), *a1 = 0;
                 if (two_rows)
-                    a1 = direct1 ? a + lower.row[0] : copied(&lower, g, mask1, a, UNITS);
-                if (in_chunk >= g->chunk && !LK_INTEGERS) {
-                    end_chunk(s, g->rows, two_rows, two_cols);
-                    in_chunk = 0;
+                    a1 = direct1 ? a + lower.row[0] : staged(&lower, g, mask1, a, UNITS * steps);
+                for (int i = 0; i < steps; i++, a0 += LINE, a1 += LINE, b += UNITS * ldb) {
+                    if (in_chunk >= g->chunk && !LK_INTEGERS) {
+                        end_chunk(s, g->rows, two_rows, two_cols);
+                        in_chunk = 0;
+                    }
+                    in_chunk += UNITS;
+                    if (left)
+                        STEP(4, 5);
+                    else
+                        STEP_OF_FOUR();
+                    if (fetch < fetch_end) {
+                        for (int line = 0; line < 4; line++)
+                            __builtin_prefetch(fetch + line * LINE, 0, 2);
+                        fetch += 4 * LINE;
+                    }
                 }
-                in_chunk += UNITS;
-                if (left)
-                    STEP(4, 5);
-                else
-                    STEP_OF_FOUR();
-                b += UNITS * ldb;
-                if (fetch < fetch_end) {
-                    for (int i = 0; i < 4; i++)
-                        __builtin_prefetch(fetch + i * LINE, 0, 2);
-                    fetch += 4 * LINE;
-                }
+                k += UNITS * steps;
+                a += LINE * steps;
             }
             if (k == count)
                 continue;
             const int units = (int)(count - k), exact = units == left;
-            pitch0 = pitch1 = LINE;
+            pitch0 = pitch1 = STAGED;
             const char *const here = b, *a0 = a + upper.row[0], *a1 = two_rows ? a + lower.row[0] : 0;
             if (exact && mask0 == 0xffff && in_lines(&upper, a0, units))
                 pitch0 = upper.pitch;
             else
-                a0 = copied(&upper, g, mask0, a, units);
+                a0 = staged(&upper, g, mask0, a, units);
             if (two_rows && exact && mask1 == 0xffff && in_lines(&lower, a1, units))
                 pitch1 = lower.pitch;
             else if (two_rows)
-                a1 = copied(&lower, g, mask1, a, units);
+                a1 = staged(&lower, g, mask1, a, units);
             if (in_chunk >= g->chunk && !LK_INTEGERS) {
                 end_chunk(s, g->rows, two_rows, two_cols);
                 in_chunk = 0;
@@ -449,7 +461,7 @@ double LK_NAME(LK_PASTE(peak_, TILE_PEAK))(int64_t n)
 /* Cycles are those of LK_TILE: of two multiplications of vectors at the rate of tiles, 0.034 ns. */
 static const lk_tile tile = {
     .peak = LK_STR(TILE_PEAK), .lane_flops = 118e9, .k_tile = UNITS * LK_KR, .alignment = 1, .tile_cycles = 1000,
-    .row_cycles = 30, .load_cycles = 0.6, .pointer_cycles = 8,
+    .row_cycles = 30, .load_cycles = 0.6, .pointer_cycles = 8, .rows_at_once = TILE_ROWS,
 };
 const lk_kernel LK_ROWS(gemm_tiles)[] = {
     LK_ROW(LK_GEMM, LK_TYPED(gemm_32x32), LK_STR(LK_KIND), LK_LANES, MR, NR, .tile = &tile, .enter = enter, .leave = leave),
