@@ -84,18 +84,35 @@ def candidates(key: str) -> set[str]:
     return {c.name for layer in strided for c in PackTask.of(layer.problem("NHWC")).candidates()}
 
 
+def runnable(isa: str) -> str:
+    """The instruction set that stands for `isa` here: itself, or its emulation; ValueError if this machine has neither."""
+    for name in (isa, f"{isa}_emulated"):
+        if name in registry.isas() + registry.isas(emulated=True):
+            return name
+    raise ValueError(f"this machine neither has instruction set {isa} nor emulates it")
+
+
+def named_for(name: str, isa: str, other: str) -> str:
+    """A candidate's name, its kernel of set `isa` replaced by that of `other`."""
+    words = name.split(" ")
+    return " ".join(w.removesuffix(isa) + other if w.endswith(f"_{isa}") else w for w in words)
+
+
 def shipped_log_errors(
     costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, Any], key: str
 ) -> dict[str, float]:
     """How far the estimates of a problem's candidates are off, as on the machine of that identity, where `costs` were
     measured: log(measured / estimate)."""
-    caches = dict(enumerate(identity["caches"], 1))
-    before = registry.use_isa(identity["isa"])
+    caches, isa = dict(enumerate(identity["caches"], 1)), identity["isa"]
+    here = runnable(isa)
+    of_problem = {named_for(name, isa, here): cost for name, cost in costs[key].items()}
+    before = registry.use_isa(here)
     try:
         with assumed_caches(caches), machine_profile.scaled(machine_profile.SAME):
-            return model.log_errors(key, costs[key], identity["isa"])
+            errors = model.log_errors(key, of_problem, here)
     finally:
         registry.use_isa(before)
+    return {named_for(name, here, isa): error for name, error in errors.items()}
 
 
 def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:

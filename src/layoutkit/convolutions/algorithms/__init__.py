@@ -7,7 +7,7 @@ from .blas import Blas
 from .depthwise import Depthwise
 from .depthwise_dot import DepthwiseDot
 from .direct import DirectByFilters, DirectByPixels
-from .folded import Folded
+from .folded import Folded, FoldedIm2col
 from .grouped import Grouped
 from .im2col import Im2colByFilters, Im2colByPixels
 from .plane_strips import PlaneStrips
@@ -16,8 +16,8 @@ from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
-    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), Planes(), Strips(),
-    PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
+    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), FoldedIm2col(), Planes(),
+    Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"
 NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be

@@ -80,14 +80,36 @@ class Folded(PixelSums):
         return not p.types.integers and self.run_of(p) % kernel.kr > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return super().estimate(_folded(p, kernel.kr), kernel, threads)
+        return super().estimate(_folded(p, self.unit(kernel)), kernel, threads)
+
+    def unit(self, kernel: Kernel) -> int:
+        """The numbers that runs are padded to a multiple of."""
+        return kernel.kr
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        folded, unit, run = _folded(p, kernel.kr), kernel.kr, self.run_of(p)
+        folded, unit, run = _folded(p, self.unit(kernel)), kernel.kr, self.run_of(p)
         x_channels = None
         if self.overlaps(p, kernel):
             x_channels = 2, p.types.src.itemsize, unit, run // unit * unit, 0
         return self.rows_of(folded, kernel, threads, arrays, chunks(p, unit), x_channels)
+
+
+class FoldedIm2col(Folded):
+    """The same runs of a block of pixels, gathered into a matrix: a K tile sums those of several rows of taps."""
+
+    variant, gather = "im2col", True
+
+    def redundant(self, p: ConvProblem) -> bool:
+        return not p.types.narrow
+
+    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
+        return f"{super().packing(native, kernel)} {self.variant}"
+
+    def unit(self, kernel: Kernel) -> int:
+        return 1  # the matrix fills runs up to whole units with zeros
+
+    def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
+        return False
 
 
 def halves(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
