@@ -85,7 +85,7 @@ def candidates(key: str) -> set[str]:
 
 
 def runnable(isa: str) -> str:
-    """The instruction set that stands for `isa` here: itself, or its emulation; ValueError if this machine has neither."""
+    """The instruction set that stands for `isa` here: itself, or its emulation; ValueError if there is neither."""
     for name in (isa, f"{isa}_emulated"):
         if name in registry.isas() + registry.isas(emulated=True):
             return name

@@ -16,8 +16,8 @@ from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
-    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), FoldedIm2col(), Planes(),
-    Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
+    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), FoldedIm2col(),
+    Planes(), Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"
 NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be
