@@ -22,6 +22,31 @@ from .executor cimport (
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
 
+cdef extern from *:
+    """
+    /* n bytes; short runs by two moves that overlap, without a call. */
+    static inline void copy_run(char *to, const char *from, size_t n)
+    {
+    #define ENDS(size) (memcpy(to, from, size), memcpy(to + n - size, from + n - size, size))
+        if (n > 64)
+            memcpy(to, from, n);
+        else if (n >= 32)
+            ENDS(32);
+        else if (n >= 16)
+            ENDS(16);
+        else if (n >= 8)
+            ENDS(8);
+        else if (n >= 4)
+            ENDS(4);
+        else if (n >= 2)
+            ENDS(2);
+        else if (n)
+            *to = *from;
+    #undef ENDS
+    }
+    """
+    void copy_run(char *to, const char *from_, size_t n) noexcept nogil
+
 cdef enum:
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
 
@@ -509,7 +534,7 @@ cdef class PixelRows(Executor):
                     src = x + x_row[row - row0] + self.tap[tap]
                     for q in range(self.blocks):
                         run = (self.kb if q + 1 < self.blocks else self.kb_last) * self.x_item
-                        memcpy(dst, src + q * self.block_stride, run)
+                        copy_run(dst, src + q * self.block_stride, run)
                         dst += run
                     if rest:  # of the last unit
                         memset(dst, 0, rest)

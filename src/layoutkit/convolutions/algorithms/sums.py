@@ -37,6 +37,7 @@ MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are sp
 GATHER_BYTES_PER_SECOND = 50e9  # read and written in L2
 GATHER_RUN_SECONDS = 4e-9  # overhead of each contiguous run that is copied
 GATHER_RUN_PIXELS = 32  # of an NCHW row, at most, that are copied as one run
+STAGED_RUN = 64  # units of k whose copies take as long as the pointers of rows, where several are loaded at once
 STRIDED_PIXELS_PER_RUN = 8  # pixels that are copied one by one in the time of a run
 
 
@@ -55,6 +56,12 @@ def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, 
     return sum(
         n * tiles * tile_cycles(cycles, rows / tiles, v, steps, run, lines) for n, v in counts if n and v and tiles
     )
+
+
+def equidistant(p: ConvProblem) -> bool:
+    """Whether all that the outputs of an image read for a tap lies equally far apart, in order."""
+    ones = (1,) * len(p.size)
+    return p.kernel == p.stride == ones and not p.pads
 
 
 def units_of(channels: int, kernel: Kernel) -> int:
@@ -126,6 +133,8 @@ class PixelSums(_Sums):
         """The tiles of its pixels, in blocks whose input stays in L2 together with a filter panel."""
         ic = p.ic // p.groups
         units, run = units_of(ic, kernel), units_of(self.run_of(p), kernel)
+        if tile_of(kernel).cycles.rows_at_once > 1:  # one pointer tells where all rows are, or they are copied
+            run = units * p.taps if self.gather or equidistant(p) else STAGED_RUN
         row_bytes = p.types.src.itemsize * units * kernel.kr * (p.taps if self.gather else 1)
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
