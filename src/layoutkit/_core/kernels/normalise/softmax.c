@@ -4,9 +4,11 @@
  *
  * Three passes over a row, or over some columns: the maximum, the sum, the results. The exponentials are scaled by 2^UP, and
  * so is the sum, so that only quotients may be denormal; of f32 they are stored in y until the last pass, of narrow types
- * computed once more.
+ * computed once more. Short rows are done for as many as a vector has lanes together, so that what follows from a sum is
+ * computed for all of them at once.
  * Edges: elements behind the last one are -Inf for the maximum, and 0 in the sum.
  */
+#include "common/every_second.h"
 #include "elementwise/steps.h"
 #include "softmax.h"
 #include "wide.h"
@@ -93,6 +95,77 @@ LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const in
         finish(x + j * ITEM, y + j * ITEM, (int)(g->count - j), top, by, logarithms);
 }
 
+/* Short rows, as many as a vector has lanes at most: their maxima, sums and factors are a vector. Powers are not stored in
+ * y, as what is stored by a mask is loaded late. */
+enum { SHORT = 128 };
+
+/* The larger, or the sum, of elements 0 and 1 of a, 2 and 3, .. then of b. */
+LK_INLINE vf larger_neighbours(vf a, vf b) { return at_least(every_second(a, b, 0), every_second(a, b, 1)); }
+LK_INLINE vd sums_of_neighbours(vd a, vd b)
+{
+    const wi even = *(const wi *)lk_seconds_64;
+    return __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, even + 1);
+}
+
+LK_INLINE void softmax_short_rows(const lk_softmax *g, const char *x, char *y, int rows, const int logarithms)
+{
+    const int64_t count = g->count, x_row = g->x_row, y_row = g->y_row;
+    vf maxima[LK_LANES], by;
+    vf powers[LK_LANES][SHORT / LK_LANES];
+    vd sums[LK_LANES], parts[PER_VECTOR * VECTORS];
+    real top[LK_LANES], of_row[LK_LANES];
+    for (int r = 0; r < LK_LANES; r++) {
+        maxima[r] = LOWEST;
+        for (int64_t j = 0; r < rows && j < count; j += LK_LANES)
+            maxima[r] = at_least(maxima[r], load_first(x + r * x_row + j * ITEM, (int)MIN(count - j, LK_LANES), LOWEST));
+    }
+#pragma GCC unroll 4
+    for (int n = LK_LANES / 2; n; n /= 2)
+#pragma GCC unroll 8
+        for (int r = 0; r < n; r++)
+            maxima[r] = larger_neighbours(maxima[2 * r], maxima[2 * r + 1]);
+    *(vf *)top = maxima[0];
+    for (int r = 0; r < LK_LANES; r++) {
+#pragma GCC unroll 8
+        for (int i = 0; i < PER_VECTOR * VECTORS; i++)
+            parts[i] = (vd){};
+        for (int64_t j = 0; r < rows && j < count; j += 2 * WIDE)
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++) { /* two vectors are added before they are widened */
+                vf sum = {};
+#pragma GCC unroll 2
+                for (int64_t at = j + k * LK_LANES, half = 0; half < 2 && at < count; half++, at += WIDE) {
+                    const vf v = load_first(x + r * x_row + at * ITEM, (int)MIN(count - at, LK_LANES), LOWEST);
+                    const vf p = power(v, splat(top[r]));
+                    if (!logarithms)
+                        powers[r][at / LK_LANES] = p;
+                    sum += p;
+                }
+                ADD_POWERS(k, sum);
+            }
+#pragma GCC unroll 4
+        for (int n = PER_VECTOR * VECTORS / 2; n; n /= 2)
+#pragma GCC unroll 4
+            for (int i = 0; i < n; i++)
+                parts[i] = sums_of_neighbours(parts[2 * i], parts[2 * i + 1]);
+        sums[r] = parts[0];
+    }
+#pragma GCC unroll 4
+    for (int n = LK_LANES / 2; n > 1; n /= 2)
+#pragma GCC unroll 8
+        for (int r = 0; r < n; r++)
+            sums[r] = sums_of_neighbours(sums[2 * r], sums[2 * r + 1]);
+    by = from_sum(narrowed(sums[0], sums[1]), logarithms);
+    *(vf *)of_row = by;
+    for (int r = 0; r < rows; r++)
+        for (int64_t j = 0; j < count; j += LK_LANES) {
+            const int n = (int)MIN(count - j, LK_LANES);
+            const vf v = logarithms ? load_numbers(x + r * x_row + j * ITEM, n, ELEMENT) - splat(top[r]) - splat(of_row[r])
+                                    : powers[r][j / LK_LANES] * splat(of_row[r]);
+            store_numbers(y + r * y_row + j * ITEM, v, n, ELEMENT);
+        }
+}
+
 /* n columns in `vectors` of them, the last of which may be partial. */
 LK_INLINE void softmax_columns(const lk_softmax *g, const char *x, char *y, int n, const int vectors, const int logarithms)
 {
@@ -132,6 +205,11 @@ LK_INLINE void softmax(const lk_softmax *given, const int logarithms)
     const lk_softmax g = *given;
     int64_t j = 0;
     if (!g.by_column) {
+        if (g.count <= SHORT) {
+            for (int64_t i = 0; i < g.rows; i += LK_LANES)
+                softmax_short_rows(&g, g.x + i * g.x_row, g.y + i * g.y_row, (int)MIN(LK_LANES, g.rows - i), logarithms);
+            return;
+        }
         for (int64_t i = 0; i < g.rows; i++)
             softmax_row(&g, g.x + i * g.x_row, g.y + i * g.y_row, logarithms);
         return;

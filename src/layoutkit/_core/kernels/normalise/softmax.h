@@ -8,7 +8,8 @@
  *   y[i][j] = e^(x[i][j] - max) / sum        max = the largest x[i][k], sum = sum of e^(x[i][k] - max), over all k
  *
  * `logarithm`: y[i][j] = x[i][j] - max - ln(sum). A row (or column) with NaN or +Inf, or of -Inf alone, becomes NaN. Sums
- * are of f64; the error is that of rounding x - max, and 3 ulp. x and y may be the same memory. */
+ * are of f64, in short rows of pairs added in f32; the error is that of rounding x - max, and 3.5 ulp. x and y may be the
+ * same memory. */
 typedef struct {
     const char *x;
     char *y;

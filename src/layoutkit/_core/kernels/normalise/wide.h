@@ -70,6 +70,10 @@ LK_INLINE double total(const vd *parts)
 /* The first n numbers at p, and `rest` behind them. */
 LK_INLINE vf load_first(const char *p, int n, vf rest)
 {
+#if defined(__AVX512F__)
+    if (!NARROW)
+        return (vf)_mm512_mask_loadu_ps((__m512)rest, (__mmask16)((1u << n) - 1), p);
+#endif
     static const lane_integer numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vi inside = *(const vi *)numbers < n;
     return (vf)((inside & (vi)load_numbers(p, n, ELEMENT)) | (~inside & (vi)rest));

@@ -6,6 +6,7 @@
  * A maximum by one instruction loses NaN: columns where there is any are done again by comparisons that keep it.
  * Edges: columns outside of x are left out by masks; rows outside of x by shorter windows; the last vector is masked.
  */
+#include "common/every_second.h"
 #include "common/numbers.h"
 #include "common/vector.h"
 #include "plane_pooling.h"
@@ -48,19 +49,6 @@ LK_INLINE vf joined(vf so_far, vf v, const int what)
         return at_least(so_far, v);
     const vi takes = (v > so_far) | (v != v);
     return (vf)((takes & (vi)v) | (~takes & (vi)so_far));
-}
-
-/* Elements 0, 2, .. or 1, 3, .. of two vectors. */
-LK_INLINE vf every_second(vf a, vf b, const int odd)
-{
-#if LK_VB == 64
-    const vi at = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-#elif LK_VB == 32
-    const vi at = {0, 2, 4, 6, 8, 10, 12, 14};
-#else
-    const vi at = {0, 2, 4, 6};
-#endif
-    return __builtin_shuffle(a, b, at + odd);
 }
 
 /* The lanes l < LK_LANES whose column at + l * step is in [0, size). */
