@@ -133,3 +133,23 @@ def test_comparisons_of_any_reals(op, dtype):
         [Node(op, ("x", "c"), ("y",))], {"x": TensorType(x.dtype, x.shape)}, ("y",), {"c": dtype(2).reshape(())}
     )
     np.testing.assert_array_equal(Model(graph).run(x)["y"], evaluate(graph, {"x": x})["y"])
+
+
+@given(st.data(), st.integers(0, 5), st.integers(0, 99), st.booleans())
+def test_where_of_two_tensors(data, rank, seed, computed):
+    """Of any shapes that broadcast, without Python; zeros keep their signs."""
+    rng, shape = np.random.default_rng(seed), [data.draw(st.integers(0, 9)) for _ in range(rank)]
+    arrays = {}
+    for name in "cxz":
+        of = [n if data.draw(st.integers(0, 3)) else 1 for n in shape][data.draw(st.sampled_from([0, 0, rank // 2])) :]
+        values = rng.choice([0.0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf], of).astype(np.float32)
+        arrays[name] = rng.integers(2, size=of).astype(bool) if name == "c" else values
+    nodes = [Node("Where", ("c", "x", "z"), ("y",))]
+    if computed:
+        nodes = [Node("Neg", ("x",), ("n",)), Node("Where", ("c", "n", "z"), ("w",)), Node("Relu", ("w",), ("y",))]
+    graph = Graph(nodes, {name: TensorType(a.dtype, a.shape) for name, a in arrays.items()}, ("y",), {})
+    model = Model(graph)
+    got, want = model.run(arrays)["y"], evaluate(graph, arrays)["y"]
+    np.testing.assert_array_equal(got, want)
+    assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all() or computed
+    assert not any(step.call for step in model.planned(arrays)[0].steps)

@@ -4,10 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ..ir import Graph, Node
 from ..operators import Known
-from ..operators.kernels.elementwise import MAX_INPUTS, MAX_STEPS, chain_of, is_elementwise, running_input, steps_of
+from ..operators.kernels.base import F32
+from ..operators.kernels.elementwise import (
+    BOOL,
+    MAX_AXES,
+    MAX_INPUTS,
+    MAX_STEPS,
+    chain_of,
+    is_elementwise,
+    running_input,
+    steps_of,
+)
 from .rewriting import Rewriting
+
+
+def choices_as_sums(graph: Graph, known: dict[str, Known]) -> Graph:
+    """Where(c, x, y) of two tensors as Where(c, x, -0) + Where(c, -0, y), which kernels run: nothing changes by adding
+    -0."""
+    r = Rewriting(graph, known)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op != "Where" or not _chooses_between_tensors(node, known):
+            nodes.append(node)
+            continue
+        (condition, *branches), (y,) = node.inputs, node.outputs
+        zero = r.constant(y, "zero", np.float32(-0.0).reshape(1))
+        parts = []
+        for i, x in enumerate(branches):
+            shape = np.broadcast_shapes(known[condition].shape, known[x].shape)
+            parts.append(r.tensor(y, f"branch.{i}", known[x].dtype, shape))
+            inputs = (condition, x, zero) if i == 0 else (condition, zero, x)
+            nodes.append(Node("Where", inputs, (parts[i],), {}, f"{node.name} branch {i}"))
+        nodes.append(Node("Add", tuple(parts), (y,), {}, node.name))
+    return r.graph(nodes)
+
+
+def _chooses_between_tensors(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether both branches are float32 tensors that are computed, and the condition is as well."""
+    tensors = [known[name] for name in node.inputs]
+    if any(x.value is not None or x.stored is not None for x in (*tensors, known[node.outputs[0]])):
+        return False
+    return [x.dtype for x in tensors] == [BOOL, F32, F32] and len(known[node.outputs[0]].shape) <= MAX_AXES
 
 
 def chains(graph: Graph, known: dict[str, Known]) -> Graph:

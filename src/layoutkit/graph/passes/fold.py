@@ -11,6 +11,7 @@ from .attention import attentions_as_products
 from .axes_last import channels_in_place
 from .constants import constants_into_attributes, fold_constants
 from .einsum import einsums_as_products
+from .elementwise import choices_as_sums
 from .epilogues import activations_into_epilogues, pads_into_convolutions, residuals
 from .identities import equal_nodes, means_as_pooling, remove_identities
 from .normalisations import group_normalisations, parameters_into_normalisations, spelled_normalisations
@@ -27,6 +28,7 @@ PASSES = (
     group_normalisations, spelled_normalisations, parameters_into_normalisations, channels_in_place,
     parameters_into_normalisations, attention, scales_and_biases_into_products, views_into_products, as_affine,
     affine_into_makers, affine_into_makers, residuals, means_as_pooling, activations_into_epilogues,
+    choices_as_sums,
 )  # fmt: skip
 
 

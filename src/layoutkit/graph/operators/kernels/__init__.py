@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import convolution, elementwise, joins, moves, normalise, pooling, products, recurrent, response
+from . import casts, convolution, elementwise, joins, moves, normalise, pooling, products, recurrent, response
 from .base import F32, Kernel
 from .convolution import is_convolution
 from .products import is_matmul, is_product
 
 __all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "kernel_of"]
 
-FAMILIES = convolution, products, pooling, elementwise, moves, joins, response, normalise, recurrent
+FAMILIES = convolution, products, pooling, elementwise, casts, moves, joins, response, normalise, recurrent
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 
