@@ -4,6 +4,7 @@ Every table that comes with the package, or is named, holds what all candidates 
 and that machine's profile. Here the problems of one are decided as a user of that processor would have them decided
 with another table in the package: estimates for the profile of the one, corrected by the other. The cost of a pick is
 what the left-out table says it took, over that of the best candidate. Nothing is measured, so any machine can run it.
+`--alone`: each problem is decided by all others of its own table, as on a processor like the one that measured it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def picks(of: Machine, by: Machine) -> Iterator[tuple[str, float, str, str]]:
         if len(costs) < 2 or parsed is None or estimate is None:
             continue
 
-        def errors(near: str) -> Mapping[str, float]:
+        def errors(near: str, itself: str = key) -> Mapping[str, float]:
+            if by is of and near == itself:
+                return {}
             return {by.known_as(name): error for name, error in by.table.log_errors(near).items()}
 
         factors = model.weigh(parsed[1], [(neighbours[what], errors, 1.0)])
@@ -82,7 +85,7 @@ def show(of: Machine, by: Machine, worst: int) -> None:
                 regrets[kind(pick[0])].append(pick)
     finally:
         registry.use_isa(before)
-    print(f"\n{of.name}'s problems with the table of {by.name}")
+    print(f"\n{of.name}'s problems with {'all others' if by is of else f'the table of {by.name}'}")
     for what, found in sorted(regrets.items()):
         ratios = [ratio for _, ratio, _, _ in found]
         poor = sum(ratio > POOR for ratio in ratios)
@@ -95,10 +98,12 @@ def show(of: Machine, by: Machine, worst: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     p.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="default: all that come with the package")
+    p.add_argument("--alone", action="store_true", help="decide problems by the others of their own table")
     p.add_argument("--worst", type=int, default=0, metavar="N", help="print the N worst picks of each kind")
     args = p.parse_args(argv)
     machines = [Machine(path) for path in args.tables or sorted(model.DATA.glob("costs-*.txt"))]
-    for of, by in permutations([m for m in machines if m.profile], 2):
+    known = [m for m in machines if m.profile]
+    for of, by in zip(known, known) if args.alone else permutations(known, 2):
         show(of, by, args.worst)
     return 0
 
