@@ -129,7 +129,7 @@ def test_what_a_row_needs_of_a_is_a_matter_of_where_it_lies(monkeypatch, alignme
 
 
 @pytest.mark.parametrize("isa", registry.isas() + EMULATED)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int8"])
 @given(st.data())
 def test_rows_of_pixels_longer_than_a_tile(dtype, isa, data):
     """A run of pixels without padding may fill a tile, of up to 32 rows, or several."""
@@ -137,8 +137,8 @@ def test_rows_of_pixels_longer_than_a_tile(dtype, isa, data):
     stride, layout = data.draw(st.integers(1, 2)), data.draw(st.sampled_from(["NWC", "nCw16c", "NCW"]))
     algorithm = data.draw(st.sampled_from(["auto", "direct", "im2col"]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    of_x, of_w = ("uint8", "int8") if dtype == "uint8" else ("float32", "float32")
-    x = rng.integers(0, 9, (1, 16, width)).astype(of_x)
+    of_x, of_w = (dtype, "int8") if dtype.endswith("int8") else ("float32", "float32")
+    x = rng.integers(0 if dtype == "uint8" else -9, 9, (1, 16, width)).astype(of_x)
     w = rng.integers(-8, 9, (5, 16, kernel)).astype(of_w)
     padding = ((before, kernel),)
     want = reference.conv(x.astype(float), w.astype(float), None, (stride,), padding, (1,), 1)
@@ -147,7 +147,7 @@ def test_rows_of_pixels_longer_than_a_tile(dtype, isa, data):
         stored, w = (
             lk.reorder(a, plain, plain, dtype=dtype) for a, plain in ((stored, "abcd"[: stored.ndim]), (w, "abc"))
         )
-    of_y = "int32" if dtype == "uint8" else "float32"
+    of_y = "int32" if dtype.endswith("int8") else "float32"
     with using_isa(isa):
         got = lk.conv1d(
             stored, w, shape=x.shape, layout=layout, out_layout="NCW", stride=stride, padding=padding, threads=1,

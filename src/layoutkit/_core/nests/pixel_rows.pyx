@@ -44,8 +44,20 @@ cdef extern from *:
             *to = *from;
     #undef ENDS
     }
+
+    /* Flips bits of n bytes, a multiple of 4. */
+    static inline void flip_run(char *at, size_t n, uint32_t bits)
+    {
+        for (size_t i = 0; i < n; i += 4) {
+            uint32_t x;
+            memcpy(&x, at + i, 4);
+            x ^= bits;
+            memcpy(at + i, &x, 4);
+        }
+    }
     """
     void copy_run(char *to, const char *from_, size_t n) noexcept nogil
+    void flip_run(char *at, size_t n, uint32_t bits) noexcept nogil
 
 cdef enum:
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
@@ -106,6 +118,8 @@ cdef class PixelRows(Executor):
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes
+    cdef int64_t matrix_row         # bytes from a row of what is gathered to the next
+    cdef uint32_t matrix_flip       # bits of its units that are flipped there, so that no register tile does
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
     cdef int64_t rows, panels
     cdef PixelTiles tiles
@@ -139,6 +153,9 @@ cdef class PixelRows(Executor):
         self.unit_bytes = self.kr * self.x_item
         self.depth = (self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.k_step)
                       * (self.k_step // self.kr))
+        self.matrix_row, self.matrix_flip = self.unit_bytes * self.depth, 0
+        if self.kernel_row.tile.rows_at_once > 1:  # rows that cross cache lines, or are flipped, would be copied again
+            self.matrix_row, self.matrix_flip = aligned(self.matrix_row), self.flip
         self.tap_block = self.taps
         a = self.depth // self.taps * self.nr * self.kr * self.w_item  # bytes of a tap's panel
         # the output keeps the sums over some taps: as they are, in whole vectors
@@ -171,7 +188,7 @@ cdef class PixelRows(Executor):
         if self.integers:
             self.ws_thread += aligned(max(self.kb, self.kb_last) + self.kr)
         if gather:
-            self.ws_thread += aligned(self.unit_bytes * self.block_rows * self.depth)
+            self.ws_thread += aligned(self.matrix_row * self.block_rows)
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
         if self.tap == NULL or self.zero == NULL:
@@ -306,6 +323,7 @@ cdef class PixelRows(Executor):
             for j in range(self.mr):
                 s.sums_row[j] = j * s.rest.sums_row
         if self.gather:
+            tile.flip ^= self.matrix_flip
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &s.zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
@@ -518,14 +536,15 @@ cdef class PixelRows(Executor):
         """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
         cdef int64_t row = self.tiles.row(first), row0 = row, t, tap, q, run, end, at
         cdef const char *src
-        cdef char *dst = matrix
+        cdef char *dst
         cdef int64_t tap_bytes = self.depth // self.taps * self.unit_bytes
         cdef int64_t rest = tap_bytes - ((self.blocks - 1) * self.kb + self.kb_last) * self.x_item
         cdef int bit
         for t in range(first, last):
             end, bit = self.tiles.row(t + 1), 0
             while row < end:
-                at = dst - matrix
+                at = (row - row0) * self.matrix_row
+                dst = matrix + at
                 for tap in range(self.taps):
                     if self.padded and not mask[tap] >> bit & 1:
                         memset(dst, x_zero, tap_bytes)
@@ -539,6 +558,8 @@ cdef class PixelRows(Executor):
                     if rest:  # of the last unit
                         memset(dst, 0, rest)
                         dst += rest
+                if self.matrix_flip:
+                    flip_run(matrix + at, self.unit_bytes * self.depth, self.matrix_flip)
                 x_row[row - row0] = at
                 row += 1
                 bit += 1
