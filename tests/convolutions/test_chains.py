@@ -188,8 +188,8 @@ def test_inf_and_nan_reach_a_transposed_convolution_with_a_chain():
 @pytest.mark.parametrize(
     ("kwargs", "says"),
     [
-        (dict(activation=["relu", "selu"]), "activation 'selu' is none of relu"),
-        (dict(activation=[]), "activation [] is none of relu"),
+        (dict(activation=["relu", "selu"]), "activation 'selu' is written ('selu', number, number)"),
+        (dict(activation=[]), "activation [] is unknown"),
         (dict(activation=["relu", ("clip", 2, 1)]), "clip from 2.0 to 1.0 leaves nothing"),
         (dict(activation=["sum", "relu"]), "activation sum, relu sums up with add, which was not given"),
         (dict(activation=[("add", np.ones(5))]), "add has 5 numbers, expected 1 or 6, or a tensor like the result"),

@@ -126,11 +126,16 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
 @pytest.mark.parametrize(
     ("kwargs", "says"),
     [
-        (dict(activation="selu"), "activation 'selu' is none of relu"),
+        (dict(activation="selu"), "activation 'selu' is written ('selu', number, number)"),
+        (dict(activation="hardswish_of"), "did you mean 'hardswish' or ('hardswish', number, number)?"),
+        (dict(activation="Relu"), "activation 'Relu': did you mean 'relu'? There are 'relu', 'relu6'"),
+        (dict(activation=["relu", "LeakyReLU"]), "did you mean ('leaky_relu', number)?"),
+        (dict(activation="hardtanh"), "did you mean ('clip', number, number)?"),
+        (dict(activation="mystery"), "activation 'mystery' is unknown: there are 'relu', 'relu6'"),
         (dict(activation=("clip", 1)), "('clip', number, number)"),
         (dict(activation=("clip", 2, 1)), "clip from 2.0 to 1.0 leaves nothing"),
-        (dict(activation=np.tanh), "activation <ufunc 'tanh'> is none of relu"),
-        (dict(activation=()), "activation () is none of relu"),
+        (dict(activation=np.tanh), "activation <ufunc 'tanh'> is unknown: there are 'relu'"),
+        (dict(activation=()), "activation () is unknown: there are 'relu'"),
         (dict(activation=("leaky_relu", [0.1, 0.2])), "expected numbers, not sequences of them"),  # slopes are read
         (dict(activation=("clip", [0, 1], 2)), "expected numbers, not sequences of them"),
         (dict(activation=("prelu", [1, 2])), "prelu has 2 slopes, expected 1 or 6"),

@@ -6,6 +6,7 @@ import os
 from math import inf
 from numbers import Real
 
+from ..formats.nearest import none_of
 from .table import cost_table
 
 MODES = ("learn", "measure", "estimate", "off")
@@ -36,7 +37,7 @@ def tuning(mode: str | None = None, budget: float | None = None) -> str:
     if mode is None:
         return _mode
     if mode not in MODES:
-        raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
+        raise ValueError(none_of("tuning: mode", mode, MODES))
     before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
     _changes += 1
     cost_table.generation += 1

@@ -22,6 +22,9 @@ from .route import Runs
 
 MODES = ("zeros", "reflect", "circular", "edge")
 SYNONYMS = {"replicate": "edge", "wrap": "circular"}  # torch's and numpy's names
+# Those of scipy, skimage and OpenCV, which are refused: some mean something else elsewhere.
+ELSEWHERE = {"nearest": "edge", "border": "edge", "mirror": "reflect", "reflect101": "reflect", "constant": "zeros",
+             "grid-wrap": "circular", "periodic": "circular", **SYNONYMS}  # fmt: skip
 LINE_BYTES = 64
 Ranges = tuple[tuple[int, int], ...]
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.nests.route import TENSOR, Epilogue
+from ..formats.nearest import near
 from ..memory.arrays import as_array
 from ..memory.tensor import Tensor
 
@@ -72,6 +73,12 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "min": (Activation(1, "min", operand="any"),),
     "sum": (Activation(0, "sum", lambda: (1,), operand="add"), Activation(1, "sum", operand="add")),
 }
+
+USUAL = ("relu", "relu6", "leaky_relu", "silu", "gelu", "hardswish", "sigmoid", "tanh", "clip")  # that errors name
+# Names that other libraries have for some of them.
+ELSEWHERE = {"hardtanh": "clip", "clamp": "clip", "lrelu": "leaky_relu", "hard_silu": "hardswish",
+             "logistic": "sigmoid", "softmax": "", "identity": "", "maximum": "max", "minimum": "min",
+             "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg"}  # fmt: skip
 
 
 class Operand(NamedTuple):
@@ -183,7 +190,7 @@ def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str,
     rows = ACTIVATIONS.get(name, ()) if isinstance(name, str) else ()
     matching = next((row for row in rows if row.numbers == len(arguments)), None)
     if matching is None:
-        raise ValueError(f"{what}: activation {written!r} is none of {', '.join(_forms())}")
+        raise ValueError(f"{what}: activation {written!r}{_why_not(name)}")
     if matching.operand == "any" and is_tensor(arguments[0], channels):
         value = arguments[0] if isinstance(arguments[0], Tensor) else as_array(arguments[0], f"{what}: {name}")
         return name, (matching.kernel, None, TENSOR), value
@@ -221,9 +228,18 @@ def is_tensor(value: Any, channels: int) -> bool:
     return len(shape) >= SPATIAL_FROM and not (size in (1, channels) and max(shape) == size)
 
 
-def _forms() -> Iterator[str]:
-    """How activations are written."""
-    for name, rows in ACTIVATIONS.items():
-        for row in rows:
-            arguments = ", array" if row.operand == "any" else ", number" * row.numbers
-            yield f"({name!r}{arguments})" if row.numbers else name
+def _why_not(name: Any) -> str:
+    """What is wrong with an activation of this name, and what may have been meant."""
+    if isinstance(name, str) and name in ACTIVATIONS:
+        return f" is written {' or '.join(_forms(name))}"
+    close = near(name, ACTIVATIONS, ELSEWHERE)
+    hint = f": did you mean {' or '.join(_forms(close))}? There are " if close else " is unknown: there are "
+    usual = ", ".join(form for usual in USUAL for form in _forms(usual))
+    return f"{hint}{usual} and others, see help(layoutkit.conv2d)"
+
+
+def _forms(name: str) -> Iterator[str]:
+    """How an activation is written."""
+    for row in ACTIVATIONS[name]:
+        arguments = ", array" if row.operand == "any" else ", number" * row.numbers
+        yield f"({name!r}{arguments})" if row.numbers else repr(name)

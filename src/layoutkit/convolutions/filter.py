@@ -12,6 +12,7 @@ from ..choosing.cache import plans
 from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
+from ..formats.nearest import none_of
 from ..memory.arguments import Held, hold, logical
 from ..memory.arrays import as_array, held_shape
 from ..memory.faults import Faults
@@ -21,11 +22,11 @@ from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import has_transforms
 from .attributes import OfFilter
-from .border import MODES, SYNONYMS, Border, border_of
+from .border import ELSEWHERE, MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
 from .order import reproducible
-from .problem import ACCURACIES, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
+from .problem import ACCURACIES, EXACT, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, Given, check_type, converted, types_of
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
@@ -59,10 +60,12 @@ class Checked:
         if isinstance(given.padding_mode, str):
             self.padding_mode = SYNONYMS.get(given.padding_mode, given.padding_mode)
         self.algorithm, self._accuracy = given.algorithm, given.accuracy
-        for name, value, known in (("algorithm", given.algorithm, NAMES), ("accuracy", given.accuracy, ACCURACIES),
-                                   ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
+        for name, value, known, meant in (
+            ("algorithm", given.algorithm, NAMES, {}), ("accuracy", given.accuracy, ACCURACIES, EXACT),
+            ("padding_mode", self.padding_mode, MODES, ELSEWHERE),
+        ):  # fmt: skip
             if value not in known:
-                faults.errors.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
+                faults.errors.append(ValueError(none_of(f"{what}: {name}", value, known, meant)))
         float32 = Given(F32, F32.src, F32.dst)
         self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, given.dtype, what, default=float32)
         self.held_as, self.shape = w.layout.dense, w.shape

@@ -11,10 +11,13 @@ import numpy as np
 
 from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, numbers, parts, sizes
 from ..formats.layout import Layout
+from ..formats.nearest import near
 from ..formats.notation import key
 from .types import F32, TYPES, ConvTypes
 
 ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each includes those before it
+EXACT = {"exact": "strict", "high": "strict", "precise": "strict", "normal": "standard", "default": "standard",
+         "deterministic": "reproducible"}  # fmt: skip
 
 MAX_SIZE = 2**31 - 1  # of a kernel, stride, dilation, padding or number of groups
 MAX_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
@@ -224,7 +227,9 @@ def pad_pairs(padding, size, kernel, stride, dilation, what: str = "padding", le
         more = padding == "same_lower"
         return tuple(((t + more) // 2, t - (t + more) // 2) for t in total)
     if isinstance(padding, str):
-        raise ValueError(f"{what}: expected 'same', 'same_lower', 'valid' or numbers, got {padding!r}")
+        close = near(padding, ("same", "same_lower", "valid"), {"same_upper": "same", "full": "", "none": "valid"})
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"{what}: expected 'same', 'same_lower', 'valid' or numbers, got {padding!r}{hint}")
     number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
     parts = () if number else tuple(padding)
     if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):

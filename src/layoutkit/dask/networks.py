@@ -12,6 +12,7 @@ import numpy as np
 
 from ..choosing.threads import check_threads
 from ..formats.layout import Layout
+from ..formats.nearest import none_of
 from ..graph.ir import Graph
 from ..graph.model import Model
 from ..graph.onnx import load
@@ -193,7 +194,7 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
         raise ValueError(f"run: which output is it? output= is one of {', '.join(graph.outputs)}")
     output = graph.outputs[0] if output is None else output
     if output not in graph.outputs:
-        raise ValueError(f"run: output {output!r} is none of {', '.join(graph.outputs)}")
+        raise ValueError(none_of("run: output", output, graph.outputs))
     if len(graph.inputs) != 1:
         raise ValueError(f"run: the model has the inputs {', '.join(graph.inputs)}, expected one")
     graph = graph.needed([output])

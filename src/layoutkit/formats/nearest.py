@@ -1,18 +1,37 @@
-"""What a malformed format may have been meant to be: the hint at the end of its error."""
+"""What a word that is not known may have been meant to be: the hint at the end of its error."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 ORDERS = (  # the names that people use, to be recognised through a slip of the keyboard
     *("NCHW NHWC CHWN HWCN BCHW BHWC NCDHW NDHWC NCW NWC NCL NLC CHW HWC OIHW OHWI HWIO OIDHW OIW GOIHW").split(),
     *("nChw4c nChw8c nChw16c nCdhw8c nCdhw16c nCw16c OIhw8i8o OIhw16i16o NC4HW4 channels_last channels_first").split(),
 )
 CLOSE = 0.74  # of difflib's ratio: one letter of four
+
+
+def near(word: Any, known: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """The word of `known` that `word` may have been meant to be, "" if none is near. `meant`: words of other libraries,
+    and what is called so here."""
+    if not isinstance(word, str):
+        return ""
+    meant = meant or {}
+    spelt = {name.lower(): name for name in (*meant, *known)}
+    found = difflib.get_close_matches(word[:64].strip().lower(), spelt, 1, CLOSE)
+    return meant.get(spelt[found[0]], spelt[found[0]]) if found else ""
+
+
+def none_of(what: str, word: Any, known: Iterable[str], meant: Mapping[str, str] | None = None) -> str:
+    """The text of an error: `word` is none of `known`, with the one that is near. `what`: the argument."""
+    names = tuple(known)
+    close = near(word, names, meant)
+    return f"{what} {word!r} is none of {', '.join(names)}" + (f"; did you mean {close!r}?" if close else "")
 
 
 def hint(text: str, reads: Callable[[str], object], names: Iterable[str]) -> str:

@@ -73,10 +73,20 @@ def parse(text: str | int) -> Written:
         return _parse(_name_of_torch(str(text)))
     if not isinstance(text, bool):
         try:
-            return from_code(index(text))
+            number = index(text)
         except TypeError:
             pass
+        else:
+            return _of_integer(number)
     raise TypeError(f"Layout: expected a tag such as 'NHWC' or 'nChw16c', got {type(text).__name__}")
+
+
+def _of_integer(number: int) -> Written:
+    try:
+        return from_code(number)
+    except ValueError as error:
+        meant = "a layout is named by its axes, such as 'NCHW'; integers are DimsOrder codes, such as 0x1342 for NHWC"
+        raise ValueError(f"{error}; {meant}") from None
 
 
 def _name_of_torch(memory_format: str) -> str:

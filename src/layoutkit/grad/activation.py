@@ -13,6 +13,7 @@ from ..choosing.watching import Ran, executed
 from ..convolutions.problem import sizes_text
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
 from ..formats.layout import Layout
+from ..formats.nearest import near
 from ..memory.arguments import hold, layout_for, target
 from ..memory.arrays import check_out, empty
 from ..memory.foreign import takes_torch
@@ -121,7 +122,9 @@ def activation_input(
     name, *numbers = activation if isinstance(activation, tuple | list) and activation else (activation,)
     slope = DERIVATIVES.get((name, len(numbers))) if isinstance(name, str) else None
     if slope is None or not all(isinstance(n, int | float | np.number) for n in numbers):
-        raise ValueError(f"{what}: activation {activation!r}: expected {_names()}")
+        close = near(name, (known for known, _ in DERIVATIVES))
+        hint = f"; did you mean {close!r}?" if close and close != name else ""
+        raise ValueError(f"{what}: activation {activation!r}: expected {_names()}{hint}")
     layout = layout_for(x, layout)
     layout = Layout("NCHW" if layout is None else layout)
     source = hold(x, layout, shape, f"{what}: x")

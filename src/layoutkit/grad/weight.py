@@ -22,6 +22,7 @@ from ..convolutions.task import slowness
 from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
 from ..formats.families import meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
+from ..formats.nearest import none_of
 from ..memory.arguments import Held, hold, layout_for, target
 from ..memory.arrays import as_array, check_out, empty, strided
 from ..memory.foreign import takes_torch
@@ -69,7 +70,7 @@ def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: boo
         raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {a.groups} groups")
     for name, value, known in (("algorithm", a.algorithm, NAMES), ("accuracy", a.accuracy, ACCURACIES)):
         if value not in known:
-            raise ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}")
+            raise ValueError(none_of(f"{what}: {name}", value, known))
     names = meaning_of_activations(rank)
     layout = Layout(names) if (layout := layout_for(x, a.layout)) is None else Layout(layout)
     grad_layout = layout_for(grad_output, a.grad_layout)

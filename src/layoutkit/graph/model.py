@@ -10,6 +10,7 @@ import numpy as np
 
 from .._core.runtime.guard import Lock
 from ..choosing.threads import check_threads
+from ..formats.nearest import none_of
 from .ir import Graph
 from .layout.assign import cost
 from .layout.costs import Costs
@@ -49,10 +50,10 @@ class Model:
     ) -> None:  # fmt: skip
         check_threads(threads)
         if layouts is not None and layouts not in NAMES:
-            raise ValueError(f"Model: layouts {layouts!r} is none of {', '.join(NAMES)}")
+            raise ValueError(none_of("Model: layouts", layouts, NAMES, {"NHWC": "channels last", "NCHW": "plain"}))
         self.graph, self._threads, self._accuracy, self._layouts = graph, threads, accuracy, layouts
         if dtype not in DTYPES:
-            raise ValueError(f"Model: dtype {dtype!r} is none of {', '.join(DTYPES)}")
+            raise ValueError(none_of("Model: dtype", dtype, DTYPES))
         self._dtype = dtype
         self._programs: dict[Any, Program | Staged] = {}
         self._by_value: list[str] = []  # inputs on whose values shapes depend
