@@ -1294,7 +1294,7 @@ static int check_take(const lk_kernel *k)
                 memcpy(want + j * unit, first + at[j], unit);
             }
             lk_take g = {.x = first, .y = y, .at = how == 2 ? at : NULL, .count = count, .unit = unit, .y_step = unit,
-                         .step = step, .repeat = repeat};
+                         .step = step, .repeat = repeat, .rows = 1, .copies = 1};
             ((lk_take_fn)k->fn)(&g);
             if (memcmp(y, want, sizeof y)) bad += wrong(k, "wrong elements");
         }

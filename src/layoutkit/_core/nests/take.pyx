@@ -5,7 +5,6 @@ units at one distance, so that most rows need no table of offsets.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 from numpy cimport import_array, ndarray
 
 import numpy as np
@@ -196,14 +195,36 @@ cdef class Take(Operation):
             if last > i + 1 and self.x_row[i] != LK_NOWHERE:
                 self.run_segments(x, y + self.y_row[i], i, last - i)
             else:
-                self.run_row(x, y + self.y_row[i], self.x_row[i])
+                self.run_row(x, y + self.y_row[i], self.x_row[i], 1, 1, 0, 0)
                 last = i + 1
             i = last
-        for i in range(i, end):
-            if self.contiguous and i > first and self.x_row[i] == self.x_row[i - 1]:
-                memcpy(y + self.y_row[i], y + self.y_row[i - 1], self.row_bytes)
-            else:
-                self.run_row(x, y + self.y_row[i], self.x_row[i])
+        while i < end:
+            i = self.run_block(x, y, i, end)
+
+    cdef int64_t run_block(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
+        """Rows from the first one on that are equally far apart, and of which as many follow one another that are equal;
+        the end of these rows."""
+        cdef int64_t copies = 1, rows = 1, x_row = 0, y_row = 0, i
+        if self.contiguous and first + 1 < end and self.x_row[first] != LK_NOWHERE:
+            y_row, i = self.y_row[first + 1] - self.y_row[first], first + 1
+            while i < end and self.x_row[i] == self.x_row[first] and self.y_row[i] - self.y_row[i - 1] == y_row:
+                i += 1
+            copies = i - first
+            x_row = self.x_row[i] - self.x_row[first] if i < end and self.x_row[i] != LK_NOWHERE else 0
+            while x_row and self.follows(first + rows * copies, copies, end, x_row, y_row):
+                rows += 1
+        self.run_row(x, y + self.y_row[first], self.x_row[first], rows, copies, x_row, y_row)
+        return first + rows * copies
+
+    cdef bint follows(self, int64_t first, int64_t copies, int64_t end, int64_t x_row, int64_t y_row) noexcept nogil:
+        """Whether so many equal rows from the first one on are as far from those before as told."""
+        cdef int64_t i
+        if first + copies > end or self.x_row[first] == LK_NOWHERE or self.x_row[first] - self.x_row[first - 1] != x_row:
+            return False
+        for i in range(first, first + copies):
+            if self.x_row[i] != self.x_row[first] or self.y_row[i] - self.y_row[i - 1] != y_row:
+                return False
+        return True
 
     cdef int64_t alike(self, int64_t first, int64_t end) noexcept nogil:
         """The end of rows that are equally far apart in y, are not filled, and stay in L1."""
@@ -220,6 +241,7 @@ cdef class Take(Operation):
         cdef lk_take p
         cdef int i
         p.count, p.y_step, p.repeat = count, self.y_row[first + 1] - self.y_row[first], 1
+        p.rows, p.copies, p.x_row, p.y_row = 1, 1, 0, 0
         for i in range(self.segments):
             s = self.segment + i
             p.y, p.unit, p.step = y + s.first, s.count * self.unit, 0
@@ -228,17 +250,24 @@ cdef class Take(Operation):
                 p.x, p.at = x + s.start, self.x_row + first
             self.units(&p)
 
-    cdef void run_row(self, const char *x, char *y, int64_t start) noexcept nogil:
+    cdef void run_row(self, const char *x, char *y, int64_t start, int64_t rows, int64_t copies, int64_t x_row,
+                      int64_t y_row) noexcept nogil:
+        """`rows` rows of x, each of which becomes `copies` rows of y."""
         cdef const Segment *s
         cdef lk_take p
-        cdef int i
-        for i in range(self.segments):
-            s = self.segment + i
+        cdef int64_t i
+        cdef int k
+        for k in range(self.segments):
+            s = self.segment + k
+            p.rows, p.copies, p.x_row, p.y_row = rows, copies, x_row, y_row
             p.y, p.at, p.count, p.unit, p.y_step, p.step, p.repeat = (
                 y + s.first, s.at, s.count, self.unit, self.y_step, s.step, s.repeat
             )
             if start == LK_NOWHERE or s.start == LK_NOWHERE:
-                self.write_fill(&p)
+                p.rows = p.copies = 1
+                for i in range(rows * copies):
+                    p.y = y + s.first + i * y_row
+                    self.write_fill(p)
                 continue
             p.x = x + start + s.start
             if self.contiguous and self.unit == self.item:
@@ -246,7 +275,7 @@ cdef class Take(Operation):
             else:
                 self.units(&p)
 
-    cdef void write_fill(self, lk_take *p) noexcept nogil:
+    cdef void write_fill(self, lk_take p) noexcept nogil:
         """Write `fill` to all elements of these units."""
         cdef int64_t count = p.count, elements = self.unit // self.item, j
         cdef char *y = p.y
@@ -255,7 +284,7 @@ cdef class Take(Operation):
         p.count = count * elements if self.contiguous else elements
         for j in range(1 if self.contiguous else count):
             p.y = y + j * self.y_step
-            self.elements(p)
+            self.elements(&p)
 
 
 def row_offsets(axes):

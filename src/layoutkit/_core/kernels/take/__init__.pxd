@@ -5,5 +5,5 @@ cdef extern from "take/take.h" nogil:
         const char *x
         char *y
         const int64_t *at
-        int64_t count, unit, y_step, step, repeat
+        int64_t count, unit, y_step, step, repeat, rows, copies, x_row, y_row
     ctypedef void (*lk_take_fn)(const lk_take *) noexcept nogil
