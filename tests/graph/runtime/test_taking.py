@@ -55,13 +55,14 @@ def test_take(data, dtype, isa, threads, end):
     for axis, at in enumerate(indices):
         want[(slice(None),) * axis + (at < 0,)] = 77
     x = between_pages(x, end)
-    more = data.draw(st.integers(0, 2)) if shape else 0  # the result is a part of an array
-    y = between_pages(np.full((*want.shape[:-1], want.shape[-1] + more) if shape else (), 5, dtype), end)
-    part = y[..., : want.shape[-1]] if shape else y
+    larger = [n + data.draw(st.integers(0, 2)) * (axis >= len(shape) - 2) for axis, n in enumerate(want.shape)]
+    y = between_pages(np.full(larger, 5, dtype), end)  # the result is a part of an array
+    part = y[tuple(map(slice, want.shape))] if shape else y
     with using_isa(isa):
         Take(x, part, [np.asarray(at, np.int64) for at in indices], np.array(77, dtype), threads)(x, part)
     np.testing.assert_array_equal(part, want)
-    assert not shape or (y[..., want.shape[-1] :] == 5).all()
+    part[...] = 5
+    assert (y == 5).all()
 
 
 def test_take_of_many_bytes_by_threads():
@@ -70,6 +71,18 @@ def test_take_of_many_bytes_by_threads():
     y = np.empty([len(at) for at in indices], np.uint8)
     Take(x, y, indices, np.array(9, np.uint8), 3)(x, y)
     np.testing.assert_array_equal(y, np.pad(np.repeat(x, 2, 1), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=9))
+
+
+@pytest.mark.parametrize("rows", [[0, 0, 0], [0, 0, 1, 1], [0, 1, 2], [0, 0, 1]])
+def test_take_of_equal_rows_to_parts_of_an_array(rows):
+    """Equal rows, and rows at equal distances, are not equally far apart in the result."""
+    x, y = rng.standard_normal((3, 8)).astype(np.float32), np.zeros((3, 3, len(rows) + 1, 16), np.float32)
+    part = y[:, :2, : len(rows)]
+    indices = [np.zeros(3, np.int64), np.zeros(2, np.int64), np.array(rows), np.repeat(np.arange(8), 2)]
+    Take(x, part, indices, np.zeros((), np.float32), 1, (x[None, None], part))(x, part)
+    np.testing.assert_array_equal(part, np.broadcast_to(np.repeat(x[rows], 2, 1), part.shape))
+    part[...] = 0
+    assert not y.any()
 
 
 def test_what_take_refuses():
