@@ -399,8 +399,9 @@ cdef class PixelRows(Executor):
                 tile.tap = self.tap + tap
             row = done = self.tiles.row(t)
             ahead = tile.taps * tap_bytes
-            tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
-            tile.to_prefetch = tile.b + ahead
+            # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles
+            tile.to_prefetch_bytes = ceil_div(ahead, (s.last - s.first) * 64) * 64
+            tile.to_prefetch = tile.b + ahead + (t - s.first) * tile.to_prefetch_bytes
             if next_rows:
                 i = self.tiles.height(t) * run_bytes
                 tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + s.x_row[row - row0] + i

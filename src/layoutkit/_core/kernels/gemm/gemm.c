@@ -351,6 +351,7 @@ typedef struct {
     const real *b;
     int64_t ldb;
     const char *fetch, *fetch_end;
+    int64_t fetch_bytes; /* at a time, whole lines: evenly spread, so that they do not hold up what is read of B */
     const int64_t *next, *next_end;
 } reader;
 
@@ -369,11 +370,8 @@ LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const
             step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
         }
         r->b += LK_UNROLL * r->ldb;
-        if (r->fetch < r->fetch_end) {
-            for (int u = 0; u < 2 * LK_UNROLL; u++)
-                __builtin_prefetch(r->fetch + 64 * u, 0, 2);
-            r->fetch += 128 * LK_UNROLL;
-        }
+        for (const char *stop = MIN(r->fetch + r->fetch_bytes, r->fetch_end); r->fetch < stop; r->fetch += 64)
+            __builtin_prefetch(r->fetch, 0, 2);
         if (r->next < r->next_end)
             prefetch_row(g, r->next++, nv);
     }
@@ -404,7 +402,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     next_chunk(&sum, g);
     const int64_t *const next = long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .fetch = g->to_prefetch,
-                .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .next = next, .next_end = next ? next + mr : NULL};
+                .fetch_end = g->to_prefetch + g->to_prefetch_bytes,
+                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64, .next = next, .next_end = next ? next + mr : NULL};
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
