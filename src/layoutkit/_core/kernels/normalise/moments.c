@@ -8,10 +8,11 @@
 #include "moments.h"
 #include "wide.h"
 
-/* Means and sums of squared deviations from them, from the sums of n distances from `first` and of their squares. */
-LK_INLINE void finish(const lk_moments *g, vd first, vd sum, vd squares, double n, vd *mean, vd *deviations)
+/* Means and sums of squared deviations from them, from the sums of distances from `first` and of their squares; `each`: 1
+ * by their number. */
+LK_INLINE void finish(const lk_moments *g, vd first, vd sum, vd squares, double each, vd *mean, vd *deviations)
 {
-    const vd shift = sum / n, difference = squares - sum * shift;
+    const vd shift = sum * each, difference = squares - sum * shift;
     *mean = first + shift, *deviations = (vd)(~(difference < 0) & (wi)difference); /* NaN stays */
     if (g->about_zero)
         *mean = (vd){}, *deviations = squares;
@@ -47,7 +48,7 @@ LK_INLINE void add_rows(sums *of, const char *x, int64_t x_row, int64_t count, c
         for (int i = 0; i < n; i++)
 #pragma GCC unroll 4
             for (int k = 0; k < VECTORS; k++)
-                add(of + i, load_wide(x + i * x_row, j, count, k, narrowed(first[i], first[i])), first[i], k);
+                add(of + i, load_wide(x + i * x_row, j, count, k, (real)first[i][0] - (vf){}), first[i], k);
 }
 
 LK_INLINE vd origin_of(const lk_moments *g, const char *x)
@@ -55,15 +56,15 @@ LK_INLINE vd origin_of(const lk_moments *g, const char *x)
     return splat_wide(g->about_zero ? 0 : load_numbers(x, 1, ELEMENT)[0]);
 }
 
-LK_INLINE void finish_row(const lk_moments *g, int64_t i, const sums *s, vd first)
+LK_INLINE void finish_row(const lk_moments *g, int64_t i, const sums *s, vd first, double each)
 {
     vd mean, deviations;
-    finish(g, first, splat_wide(total(s->sum)), splat_wide(total(s->squares)), (double)g->count, &mean, &deviations);
+    finish(g, first, splat_wide(total(s->sum)), splat_wide(total(s->squares)), each, &mean, &deviations);
     g->mean[i] = mean[0], g->squares[i] = deviations[0];
 }
 
 /* n rows from the i-th on. */
-LK_INLINE void short_rows(const lk_moments *g, int64_t i, const int n)
+LK_INLINE void short_rows(const lk_moments *g, int64_t i, const int n, double each)
 {
     const char *x = g->x + i * g->x_row;
     sums of[STREAMS] = {};
@@ -74,11 +75,11 @@ LK_INLINE void short_rows(const lk_moments *g, int64_t i, const int n)
     add_rows(of, x, g->x_row, g->count, first, n);
 #pragma GCC unroll 4
     for (int r = 0; r < n; r++)
-        finish_row(g, i + r, of + r, first[r]);
+        finish_row(g, i + r, of + r, first[r], each);
 }
 
 /* A row in four parts, and what is left of it. Vectors that are short have registers for `n` parts at a time. */
-LK_INLINE void long_row(const lk_moments *g, int64_t i, const int n)
+LK_INLINE void long_row(const lk_moments *g, int64_t i, const int n, double each)
 {
     const char *x = g->x + i * g->x_row;
     const int64_t part = g->count / (STREAMS * WIDE) * WIDE;
@@ -92,23 +93,24 @@ LK_INLINE void long_row(const lk_moments *g, int64_t i, const int n)
         of[0].squares[k] = (of[0].squares[k] + of[1].squares[k]) + (of[2].squares[k] + of[3].squares[k]);
     }
     add_rows(of, x + STREAMS * part * ITEM, 0, g->count - STREAMS * part, first, 1);
-    finish_row(g, i, of, origin);
+    finish_row(g, i, of, origin, each);
 }
 
 LK_INLINE void all_rows(const lk_moments *given)
 {
     const lk_moments g = *given;
     const int at_once = VECTORS == 1 ? STREAMS : 1;
+    const double each = 1.0 / (double)g.count; /* divisions of vectors are slow */
     int64_t i = 0;
     if (g.count >= STREAMS * MIN_STREAM) {
         for (; i < g.rows; i++)
-            long_row(&g, i, at_once);
+            long_row(&g, i, at_once, each);
         return;
     }
     for (; i <= g.rows - at_once; i += at_once)
-        short_rows(&g, i, at_once);
+        short_rows(&g, i, at_once, each);
     for (; i < g.rows; i++)
-        short_rows(&g, i, 1);
+        short_rows(&g, i, 1, each);
 }
 
 /* Columns [j, j + n), in `vectors` of them, the last of which may be partial. */
@@ -138,7 +140,7 @@ LK_INLINE void column_vectors(const lk_moments *g, int64_t j, int n, const int v
     for (int h = 0; h < 2 * vectors; h++) {
         const int left = n - h * DOUBLES;
         vd mean, deviations;
-        finish(g, first[h], sum[h], squares[h], (double)g->rows, &mean, &deviations);
+        finish(g, first[h], sum[h], squares[h], 1.0 / (double)g->rows, &mean, &deviations);
         if (left >= DOUBLES)
             *(vd *)(g->mean + j + h * DOUBLES) = mean, *(vd *)(g->squares + j + h * DOUBLES) = deviations;
         else
