@@ -198,6 +198,7 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
         (dict(threads=0), ValueError, f"threads: expected 1 to {4 * os.cpu_count()} (four times the cores"),
         (dict(out=np.ones((1, 6, 3, 3))), ValueError, "out must have shape (1, 6, 3, 3) and dtype float32"),
         (dict(out=np.ones((1, 6, 3, 4), np.float32)), ValueError, "out must have shape (1, 6, 3, 3)"),
+        (dict(out=np.ones(6, np.float32)), ValueError, "out must have shape (1, 6, 3, 3) and dtype float32, got (6,)"),
         (dict(out=[1.0]), TypeError, "out must be a numpy array"),
         (dict(out=np.broadcast_to(np.float32(1), (1, 6, 3, 3))), ValueError, "read-only"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -17,7 +18,7 @@ from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
 from ..choosing.threads import get_num_threads
 from ..choosing.watching import Ran
-from ..formats.families import ACTIVATIONS, meaning_of_activations
+from ..formats.families import ACTIVATIONS, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, as_out, overlap
@@ -26,9 +27,11 @@ from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory
 from ..memory.tensor import Tensor
 from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
+from .attributes import OfFilter
 from .descriptions import on_threads
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
+from .hints import swapped
 from .task import PackTask
 from .types import check_type
 
@@ -246,10 +249,13 @@ def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
     return describe
 
 
-def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: Any, groups: Any) -> Exception:
-    """An error about a filter or attributes, extended by what is wrong with the input `x`, as far as it is known."""
+def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **given: Any) -> Exception:
+    """An error about a filter or attributes, extended by what is wrong with the input `x`, as far as it is known.
+
+    `given`: fields of `OfFilter`, as far as they were given."""
     faults = Faults(what)
     faults.errors += getattr(error, "faults", [error])
+    layout, groups = given.get("layout"), given.get("groups", 1)
     with suppress(TypeError, ValueError, BufferError, IndexError):
         source, filters = as_array(x, "x"), as_array(w, "w")
         if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
@@ -262,8 +268,23 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
     try:
         faults.done()
     except (TypeError, ValueError) as combined:
-        return combined
+        return with_swapped(combined, rank, x, w, **given)
     return error
+
+
+def with_swapped(error: Exception, rank: int, x: Any, w: Any, **given: Any) -> Exception:
+    """An error of a call, extended by whether `x` and `w` would fit if they were swapped.
+
+    `given`: fields of `OfFilter`, as far as they were given."""
+    if isinstance(x, Tensor) or isinstance(w, Tensor):
+        return error
+    hint, known = "", {f.name for f in fields(OfFilter)}
+    with suppress(TypeError, ValueError):
+        a = OfFilter(**{name: value for name, value in given.items() if name in known})
+        layout = Layout(meaning_of_activations(rank) if a.layout is None else a.layout)
+        of_filter = Layout(meaning_of_filters(rank) if a.filter_layout is None else a.filter_layout)
+        hint = swapped(a, layout, of_filter, np.shape(x), np.shape(w))
+    return type(error)(f"{error}{hint}") if hint and isinstance(error, ValueError) else error
 
 
 def shape_asked(f: Filter, value: Any) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ from .calls import (
     ran_packing,
     shape_asked,
     with_input,
+    with_swapped,
 )  # fmt: skip
 from .epilogue import NOTHING
 from .filter import Filter
@@ -164,6 +165,9 @@ class _Conv(ConvolutionBase):
         f = self._filter
         x_shape = f.shape_of(x, shape)
         p, border = f.problem(x_shape), f.border(x_shape)[0]
+        physical = p.dst.physical_shape(p.dst_shape)
+        if out is not None and out.ndim != len(physical):
+            check_out(out, physical, f.dst_dtype, (), f.what)
         strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize) if out is None else out.strides
         if border is not None and compiled:
             raise ValueError(f"{f.what}: padding {f.padding!r} of mode {f.padding_mode!r} needs Python")
@@ -172,7 +176,6 @@ class _Conv(ConvolutionBase):
         route: Runs = best_route(task, Arrays(x_strides, strides), compiled)
         if border is not None:
             route = Bordered(border, route, x.dtype)
-        physical = p.dst.physical_shape(p.dst_shape)
         return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape, task
 
     def _pack(self, route: Runs) -> tuple[np.ndarray, np.ndarray | None]:
@@ -526,8 +529,13 @@ def conv2d(
             padding_mode=padding_mode, strided=True,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
-        raise with_input(error, "conv2d", 2, x, w, layout, groups) from None
-    return Conv2d._over(f, threads)(x, out, add, shape=shape)
+        given = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+        raise with_input(error, "conv2d", 2, x, w, filter_layout=filter_layout, **given) from None
+    try:
+        return Conv2d._over(f, threads)(x, out, add, shape=shape)
+    except ValueError as error:
+        given = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+        raise with_swapped(error, 2, x, w, filter_layout=filter_layout, **given) from None
 
 
 # The list stands once. Without docstrings (python -OO) there is nothing to say it in.
@@ -565,7 +573,11 @@ CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 
 def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
-    return _over(cls, x, w, bias, threads, **attributes)(x, out, add, shape=shape)
+    op = _over(cls, x, w, bias, threads, **attributes)
+    try:
+        return op(x, out, add, shape=shape)
+    except ValueError as error:
+        raise with_swapped(error, cls.rank, x, w, **attributes) from None
 
 
 def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
@@ -573,8 +585,7 @@ def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) 
     try:
         return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
     except (TypeError, ValueError) as error:
-        what, groups = f"conv{cls.rank}d", attributes.get("groups", 1)
-        raise with_input(error, what, cls.rank, x, w, layout, groups) from None
+        raise with_input(error, f"conv{cls.rank}d", cls.rank, x, w, layout=layout, **attributes) from None
 
 
 @planner(conv1d)

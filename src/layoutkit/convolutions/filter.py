@@ -25,6 +25,7 @@ from .attributes import OfFilter
 from .border import ELSEWHERE, MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
+from .hints import lacks_channels, other_order
 from .order import reproducible
 from .problem import ACCURACIES, EXACT, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, Given, check_type, converted, types_of
@@ -69,6 +70,7 @@ class Checked:
         float32 = Given(F32, F32.src, F32.dst)
         self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, given.dtype, what, default=float32)
         self.held_as, self.shape = w.layout.dense, w.shape
+        self.order_given = given.filter_layout is not None
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
@@ -105,6 +107,7 @@ def checked(what: str, rank: int, w, given: dict[str, Any]):
     fields = OfFilter(**given)
     weights = hold_filter(w, fields.filter_layout, fields.filter_shape, rank, what)
     attributes = Checked(what, rank, weights, fields)
+    attributes.order_given |= isinstance(w, Tensor)
     return attributes if key is None else plans.put(key, attributes), weights.array, key is not None
 
 
@@ -247,6 +250,7 @@ class Filter(Checked):
             raise ValueError(
                 f"{self.what}: input of shape {shape}; expected {self.ic} channels "
                 f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
+                f"{self._other_order(shape)}"
             )
         border, pads = self.border(shape)
         size, layout = (
@@ -375,6 +379,7 @@ class Filter(Checked):
             raise ValueError(
                 f"{self.what}: x of shape {x.shape} has {x.ndim} axes; layout {self.layout} is held by an array of "
                 f"{axes}, or of {axes - 1} without the batch"
+                f"{lacks_channels('x', self.layout, x.shape) if self.ic == 1 else ''}"
             )
         stored = held_shape(x, self.given_layout, shape, f"{self.what}: x")
         if shape is not None:
@@ -384,8 +389,12 @@ class Filter(Checked):
             raise ValueError(
                 f"{self.what}: x of shape {x.shape} in layout {self.layout} has {stored[1]} channels, "
                 f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
+                f"{self._other_order(stored)}"
             )
         return expected
+
+    def _other_order(self, x_shape: tuple[int, ...]) -> str:
+        return "" if self.order_given else other_order(self, x_shape, self.shape)
 
 
 def _integer(value, element: str, what: str) -> int:
@@ -403,7 +412,11 @@ def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, ran
         layout = None if isinstance(w, Tensor) else filters
     elif (layout := Layout(layout)).rank != rank + 2:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
-    weights = hold(w, layout, shape, f"{what}: w")
+    try:
+        weights = hold(w, layout, shape, f"{what}: w")
+    except ValueError as error:
+        hint = "" if layout is None else lacks_channels("w", Layout(layout), np.shape(w))
+        raise ValueError(f"{error}{hint}") from None
     check_role(weights.layout, filters, f"{what}: filter_layout")
     return weights
 

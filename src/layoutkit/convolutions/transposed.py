@@ -75,6 +75,7 @@ class _ConvTranspose(ConvolutionBase):
             scale=scale, dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
             strided=self._once,
         )  # fmt: skip
+        f.order_given = True  # of the caller's filter, which is another: errors suggest none
         if not self._once:
             f.own()
         if isinstance(padding, str):
