@@ -6,7 +6,8 @@
  * and none of them crosses a cache line, which takes a load six times as long; else A of some steps is copied first. Sums
  * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
  * Edges: what is left of K has two tiles of its own, configured to so many units; if blocks end in different ones, those
- *    of the other kind are filled with zeros, of A and of B. Missing rows, and those in the padding, are rows of zeros.
+ *    of the other kind are filled with zeros, of A and of B. Rows in the padding are zeros; those that a tile has too many
+ *    hold whatever was there, and nothing is made of their sums.
  * A thread keeps the tiles configured between `enter` and `leave` of the row.
  */
 #pragma GCC optimize("fp-contract=off")
@@ -85,9 +86,8 @@ LK_INLINE int in_lines(const a_rows *r, const char *p, int units)
     return r->pitch != LK_NOWHERE && !(((uintptr_t)p | (uintptr_t)r->pitch) % within);
 }
 
-/* Copies units of the rows from a on, up to STAGED bytes of each, those in the padding as `zero`, which of reals is 0. Rows
- * that the tile does not have stay as they were: nothing is made of their sums. Not inline: GCC would take apart masks of
- * all rows before its loops. */
+/* Copies units of the rows from a on, up to STAGED bytes of each, those in the padding as `zero`, which of reals is 0. Not
+ * inline: GCC would take apart masks of all rows before its loops. */
 static __attribute__((noinline)) const char *staged(const a_rows *r, const lk_gemm *g, uint32_t mask, const char *a,
                                                     int units)
 {
