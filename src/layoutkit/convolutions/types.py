@@ -86,7 +86,9 @@ class ConvTypes(NamedTuple):
     @property
     def peak(self) -> str:
         """The row of the family "peak" that bounds the fastest register tile of these types."""
-        return registry.best("gemm", self.rows_or_wide("gemm"))[0].tile.peak
+        tile = registry.best("gemm", self.rows_or_wide("gemm"))[0].tile
+        assert tile is not None, "rows of the family gemm multiply"
+        return tile.peak
 
 
 # The table is LK_TYPES of kernels.h.
