@@ -99,13 +99,14 @@ class ConvTask(Problem):
 
     def candidates(self) -> Iterator[Candidate]:
         """The routes; ValueError if there is none."""
-        p, reasons = self.problem, []
+        p, reasons, found = self.problem, [], False
         asked = [a for a in ALGORITHMS if self.algorithm in (AUTO, a.name)]
         packing = PackTask.of(p) if self.once else None
         for a in asked:
             if self.algorithm == AUTO and a.redundant(p):
                 continue
             ways, why = self._ways(a)
+            found |= bool(ways)
             if not ways:
                 reasons.append(why)
             for native, kernel in ways:
@@ -118,7 +119,7 @@ class ConvTask(Problem):
                     (packing.step(a.packing(native, kernel)),) if packing else (),
                     partial(self._describe, native, a, kernel),
                 )
-        if len(reasons) == len(asked):
+        if not found:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
