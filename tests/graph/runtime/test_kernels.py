@@ -43,10 +43,10 @@ def test_pooling(pooling, isa, layouts, threads):
     check_pooling(*pooling, isa, layouts, threads)
 
 
-@given(poolings(large=True), st.sampled_from(WHOLE_ISAS), st.integers(1, 2))
+@given(poolings(large=True), st.sampled_from(WHOLE_ISAS), st.sampled_from(NAMES), st.integers(1, 2))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_pooling_of_planes(pooling, isa, threads):
-    check_pooling(*pooling, isa, "plain", threads)
+def test_pooling_of_planes(pooling, isa, layouts, threads):
+    check_pooling(*pooling, isa, layouts, threads)
 
 
 def check_pooling(shape, node, isa, layouts, threads):

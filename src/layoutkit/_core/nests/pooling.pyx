@@ -31,7 +31,8 @@ import_array()
 cdef enum:
     FEW_TASKS = 4     # per thread
     CHUNK_VECTORS = 4  # of channels, where rows are few
-    BLOCK_ROWS = 256  # of a channel, whose vectors stay in L1
+    BLOCK_ROWS = 256  # of a channel, whose vectors stay in L1,
+    BLOCK_BYTES = 128 << 10  # and which stay in L2 themselves
 
 
 WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
@@ -239,7 +240,8 @@ cdef class PlanePooling(Operation):
         cdef const PoolAxis *width = &self.axes[2]
         self.threads = threads_for(threads, loads_of(depth, height, width) * self.images * self.channels * item)
         planes, taps = self.images * self.channels * depth.out, (height.kernel - 1) * height.dilation + 1
-        rows = max(1, (BLOCK_ROWS - taps) // height.stride)
+        rows = min(BLOCK_ROWS, max(2 * taps, BLOCK_BYTES // max(1, abs(height.x_stride))))
+        rows = max(1, (rows - taps) // height.stride)
         if planes < FEW_TASKS * self.threads:
             rows = min(rows, ceil_div(height.out, FEW_TASKS * self.threads))
         self.block = max(1, min(rows, height.out))

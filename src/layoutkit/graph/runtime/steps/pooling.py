@@ -9,12 +9,18 @@ import numpy as np
 from ...._core.nests.operation import Operation
 from ...._core.nests.pooling import PlanePooling, Pooling
 from ...._core.nests.reduce import Reduction
+from ...._core.runtime import registry
 from ....memory.arrays import reshaped
+from ....reorders.program import vector_bytes
 from ...ir import Node
 from ...layout.costs import FLOAT
 from ...operators.layouts import BLOCKED, PLAIN
 from ...operators.pool import counts, window
 from .building import ROW_TYPES, Build, Building, contiguously, real_type
+
+Window = tuple[int, int, int, int]  # kernel, stride, dilation, padding before
+# Of channels, and of a row of pixels, that are pooled as columns of planes: beyond, windows of pixels are faster.
+MOST_VECTORS, MOST_BYTES = 4, 12 << 10
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -55,9 +61,33 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
             rows = all(a.strides[-1] == a.itemsize or a.shape[-1] == 1 for a in (x, y))
             rows = rows and (y.flags.c_contiguous or not node.op.startswith("Global"))
             return of_planes(x, y) if rows else contiguously(of_planes, threads)(x, y)
+        flat = _flat(six_axes(x, x_shape), six_axes(y, y_shape), windows, means) if types == "f32" else None
+        if flat is not None:
+            views, moved, factors = flat
+            return PlanePooling((x, y), views, moved, factors, threads)
         return Pooling((x, y), (six_axes(x, x_shape), six_axes(y, y_shape)), types, windows, means, threads)
 
     program.operation(node, make, (operand,), (result,))
+
+
+def _flat(
+    x: np.ndarray, y: np.ndarray, windows: list[Window], means: list[np.ndarray] | None
+) -> tuple[list[np.ndarray], list[Window], list[np.ndarray] | None] | None:
+    """Few channels, which lie together, as columns of planes: a pixel further is so many columns further. The views,
+    windows and means of `PlanePooling`; None where that is not possible, or slower.
+
+    `x` and `y`: image, block of channels, depth, height, width, channel.
+    """
+    channels, (taps, step, dilation, before) = x.shape[-1], windows[-1]
+    lanes = vector_bytes(registry.isa()) // x.itemsize
+    if step != 1 or channels > MOST_VECTORS * lanes or x.strides[3] > MOST_BYTES or y.shape[-2] == 1 or not y.size:
+        return None
+    if any(a.strides[-1] != a.itemsize or a.strides[-2] != channels * a.itemsize for a in (x, y)):
+        return None
+    five = [reshaped(a, (*a.shape[:-2], a.shape[-2] * channels)) for a in (x, y)]
+    if means is not None:
+        means = [*means[:-1], np.repeat(np.broadcast_to(means[-1], y.shape[-2]), channels)]
+    return five, [*windows[:-1], (taps, 1, dilation * channels, before * channels)], means
 
 
 BUILDS: dict[str, Build] = dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), _pooling)
