@@ -132,11 +132,44 @@ def test_signatures_are_whole_and_misspelt_keywords_are_named(operation):
     assert {"w", "bias", "stride", "padding", "dilation", "groups", "layout", "filter_layout", "threads"} <= set(names)
     assert not any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in names.values())
     given = [W] if operation in CLASSES else [X, W]
-    with pytest.raises(TypeError, match=rf"^{operation.__name__}\(\) got an unexpected keyword argument 'strides'"):
+    start = rf"^{operation.__name__}\(\) "
+    with pytest.raises(TypeError, match=rf"{start}got an .* keyword argument 'strides'; did you mean 'stride'\?$"):
         operation(*given, strides=2)
+    with pytest.raises(TypeError, match=rf"{start}takes from .* positional .*; attributes are keywords: stride=2, p"):
+        operation(*given, None, 2, 1)
+    for name, own in (("pad", "'padding'"), ("num_threads", "'threads'"), ("activaton", "'activation'")):
+        with pytest.raises(TypeError, match=rf"{start}got an unexpected keyword argument '{name}'; did you mean {own}"):
+            operation(*given, **{name: 2})
+    with pytest.raises(TypeError, match=rf"{start}got an unexpected keyword argument 'zeal'$"):
+        operation(*given, zeal=2)
     if operation in FUNCTIONS:
         with pytest.raises(TypeError, match=rf"{operation.__name__}\(\).* unexpected keyword argument 'strides'"):
             lk.plan(operation, X, W, strides=2)
+
+
+def test_arguments_that_tensors_of_torch_come_with_are_not_dropped():
+    torch = pytest.importorskip("torch")
+    x, w = torch.from_numpy(X), torch.from_numpy(W)
+    with pytest.raises(TypeError, match="attributes are keywords: stride=2, padding=1"):
+        lk.conv2d(x, w, None, 2, 1)
+    with pytest.raises(TypeError, match=r"conv2d\(\) got an unexpected keyword argument 'pad'; did you mean 'padding'"):
+        lk.conv2d(x, w, pad=1)
+    with pytest.raises(TypeError, match="requires gradients"):  # from inside: as it is
+        lk.conv2d(x.clone().requires_grad_(), w)
+
+
+def test_subclasses_of_kept_convolutions_are_named_in_errors():
+    class Mine(lk.Conv2d):
+        pass
+
+    class Other(lk.Conv2d):
+        def __init__(self, w, **attributes):
+            super().__init__(w, **attributes)
+
+    for cls, name in ((Mine, "Mine"), (Other, "Conv2d")):
+        assert cls(W, stride=2).stride == (2, 2)
+        with pytest.raises(TypeError, match=rf"^{name}\(\) got an .* 'strides'; did you mean 'stride'\?$"):
+            cls(W, strides=2)
 
 
 def test_objects_say_what_they_are():

@@ -167,6 +167,8 @@ X = np.zeros((1, 2, 6, 6), np.float32)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: lk.max_pool2d(X, 2, pading=1), TypeError, "keyword argument 'pading'; did you mean 'padding'?"),
+        (lambda: lk.avg_pool3d(X, 2, 2), TypeError, "attributes are keywords: stride=2?"),
         (lambda: lk.max_pool2d(X, 7), ValueError, "max_pool2d: a kernel of (7, 7) does not fit into (6, 6)"),
         (lambda: lk.max_pool2d(X, 0), ValueError, "max_pool2d: kernel"),
         (lambda: lk.max_pool2d(X.astype(int), 2), TypeError, "max_pool2d: x"),

@@ -25,7 +25,7 @@ from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
 from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
-from ..signatures import renamed, with_parameters
+from ..signatures import explaining, renamed, with_parameters
 from .algorithms import AUTO
 from .attributes import OfFilter
 from .descriptions import on_threads
@@ -54,7 +54,8 @@ class ConvolutionBase:
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "rank"):
-            cls.__init__ = renamed(cls.__init__, cls.__name__)  # type: ignore[method-assign]  # for errors
+            plain = getattr(cls.__init__, "__wrapped__", cls.__init__)
+            cls.__init__ = explaining(renamed(plain, cls.__name__))  # type: ignore[method-assign]  # for errors
 
     # What it is
 

@@ -8,6 +8,7 @@ array.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -17,6 +18,7 @@ import numpy as np
 from ..formats.channels_last import suggest
 from ..formats.layout import Layout
 from ..formats.written import order_of
+from ..signatures import explain, passes_on
 from .arrays import as_array
 from .tensor import Tensor
 
@@ -65,8 +67,16 @@ def takes_torch(operation: F) -> F:
 
     @functools.wraps(operation)
     def wrapped(*args: Any, **keywords: Any) -> Any:
-        if type(args[0] if args else None) is np.ndarray or not _any_torch(args, keywords):
-            return operation(*args, **keywords)
+        try:
+            many = len(args) > len(names)  # which is an error
+            if type(args[0] if args else None) is np.ndarray or many or not _any_torch(args, keywords):
+                return operation(*args, **keywords)
+            return in_torch(*args, **keywords)
+        except TypeError as error:
+            explain(error, inspect.signature(operation), args)
+            raise
+
+    def in_torch(*args: Any, **keywords: Any) -> Any:
         keywords = {**dict(zip(names, args)), **keywords}
         first = keywords.get(names[0])  # a shape of gradients of inputs
         like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in keywords.values() if is_torch(v))
@@ -87,6 +97,8 @@ def takes_torch(operation: F) -> F:
             return tuple(as_torch_like(each, like) for each in result)
         return as_torch_like(result, like)
 
+    passes_on(wrapped)
+    passes_on(in_torch)
     return cast(F, wrapped)
 
 
