@@ -23,6 +23,7 @@ from ..memory.tensor import Tensor, moved_by
 from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
 from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
+from .saturation import warn_of_saturation
 from .strided_regions import has_steps, without_steps
 
 T = TypeVar("T")
@@ -175,9 +176,11 @@ def reorder(
     is fused with another (product and sum are two roundings, as numpy's are); the result is rounded to its type, to
     nearest even, once. int64 beyond 2^53 is rounded to float64 with that; but integers to integers that are only
     shifted, without scales, offset, alpha and beta, are exact. Integers saturate; NaN counts as 0 there, and stays NaN
-    in floats. Floats overflow to infinity (float8_e4m3fn, which has none, to NaN) and keep denormals. bool is the
-    integers 0 and 1 where it is read; what is not 0, NaN too, becomes True. Pads are not converted: they hold
-    `pad_value`, a value of the result's type.
+    in floats. Floats that saturate without a scale are most often a mistake, of which a RuntimeWarning tells once per
+    process; up to a million numbers of an array are looked at where its shape, strides and types are met first. Floats
+    overflow to infinity (float8_e4m3fn, which has none, to NaN) and keep denormals. bool is the integers 0 and 1 where
+    it is read; what is not 0, NaN too, becomes True. Pads are not converted: they hold `pad_value`, a value of the
+    result's type.
 
     Examples
     --------
@@ -306,7 +309,11 @@ def _general(call: Call):
     except TypeError:  # an argument is not hashable
         key = bound = None
     if bound is None:
-        bound = bind_conversion(call) if call.numbers.change(array.dtype) else bind(call, key)
+        if call.numbers.change(array.dtype):
+            bound = bind_conversion(call)
+            warn_of_saturation(call, bound)
+        else:
+            bound = bind(call, key)
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
