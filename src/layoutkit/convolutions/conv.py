@@ -340,6 +340,11 @@ def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     return route.run, *op._pack(route)
 
 
+def task_of(op: _Conv, shape: tuple[int, ...]) -> ConvTask:
+    """What is planned for inputs of a shape; it holds nothing of the filter."""
+    return op._task(op._filter.problem(shape))
+
+
 Bound = operations.Convolution | Callable[..., None]
 
 

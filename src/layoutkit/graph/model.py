@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._core.runtime.guard import Lock
+from .._core.runtime.pool import trim
 from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
 from .ir import Graph
@@ -217,6 +218,7 @@ class Model:
         if len(self._programs) >= MAX_PROGRAMS:
             self._programs.clear()
         self._programs[key] = program
+        trim()  # what planning has held: filters on their way to packed ones
         return program
 
     def _staged(self, error: DataDependent) -> Staged:

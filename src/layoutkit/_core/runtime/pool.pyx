@@ -15,6 +15,18 @@ from numpy cimport (
     NPY_UINT8, PyArray_NBYTES, PyArray_SimpleNewFromData, import_array, ndarray, npy_intp, set_array_base
 )
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    #define lk_trim() malloc_trim(0)
+    #else
+    #define lk_trim() ((void)0)
+    #endif
+    """
+    void lk_trim() nogil
+
 import_array()
 
 cdef size_t HUGE_PAGE_BYTES = 2 << 20
@@ -146,3 +158,9 @@ cdef class Pool:
                 break
             held, released = held - size, released + size
         return released
+
+
+def trim():
+    """Return to the system what the C library's allocator has free: after many large arrays it keeps much of them."""
+    with nogil:
+        lk_trim()

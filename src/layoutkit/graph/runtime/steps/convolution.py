@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ...._core.nests.operation import Operation
-from ....convolutions.conv import CLASSES, bind
+from ....choosing.best import choices
+from ....convolutions.conv import CLASSES, bind, task_of
+from ....convolutions.task import ConvTask
 from ....convolutions.transposed import operation
 from ...ir import Node
 from ...layout.costs import arguments, factors_of, transposed_of
@@ -38,11 +39,12 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         *residual, y = others
         return bind(op, x, y, residual[0] if residual else None)
 
-    program.operation(node, make, (operand, *residuals), (result,), partial(_algorithm, op, x.shape))
+    how = partial(_algorithm, task_of(op, x.shape))  # which does not hold the filter, as `op` does
+    program.operation(node, make, (operand, *residuals), (result,), how)
 
 
-def _algorithm(op: Any, shape: tuple[int, ...]) -> str:
-    return op.plan(shape).choices[0].candidate.name
+def _algorithm(task: ConvTask) -> str:
+    return choices(task)[0].candidate.name
 
 
 def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
