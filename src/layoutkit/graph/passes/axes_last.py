@@ -114,7 +114,7 @@ def _in_place(r: Rewriting, node: Node, names: dict[str, str], moved: set[str]) 
     if node.op == "MatMul":
         w = r.known[node.inputs[1]].value
         assert w is not None
-        taps = np.ascontiguousarray(w.T).reshape(*w.shape[::-1], *[1] * (rank - 2))
+        taps = w.T.reshape(*w.shape[::-1], *[1] * (rank - 2))  # a view: filters may have any strides
         return Node("Conv", (x[0], r.constant(name, "filter", taps)), outputs, {}, node.name)
     if node.op in ("LayerNormalization", "RMSNormalization"):
         attributes = {k: v for k, v in node.attributes.items() if k != "axis"} | {"channels": 1}

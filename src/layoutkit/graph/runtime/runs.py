@@ -14,6 +14,7 @@ from ..._core.nests.operation import Operation
 from ..._core.nests.step_list import Context, StepList
 from ..._core.runtime.arrays import address
 from ..._core.runtime.guard import Turns
+from ..._core.runtime.pool import trim
 from ...memory.arrays import empty
 from .arena import placed
 from .steps import Binding, Place, Slots, Step
@@ -21,6 +22,7 @@ from .tensors import Tensors
 
 MAX_RUNS = os.cpu_count() or 1  # at the same time: more would only wait for one another
 ALIGNMENT = 64  # of the workspace
+BINDINGS_OF_A_TRIM = 8
 
 
 class Memory(NamedTuple):
@@ -154,6 +156,9 @@ class Runs:
         while bindings:  # a binding holds its filter: it is forgotten once that is packed
             i, bind = bindings.popitem()
             operations[i] = bind(arrays)
+            del bind
+            if len(bindings) % BINDINGS_OF_A_TRIM == 0:
+                trim()  # else packed filters would come on top of those that are forgotten
             if not isinstance(operations[i], Operation):
                 self._steps[i] = self._steps[i]._replace(call=_calling(operations[i], self._steps[i]))
         return operations
