@@ -37,7 +37,7 @@ enum {
     LK_WORKER_SPIN_NS = 200000,
     LK_LEADER_SPIN_NS = 50000, /* for the last portions of a region */
     LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else had the core */
-    LK_CALM_NS = 10000000,     /* without spinning after that: short regions then run on one thread */
+    LK_CALM_NS = 100000000,    /* without spinning after that */
     LK_LOOK_NS = 50000000,     /* between looks at which processors may be used */
     LK_REFUSED_NS = 1000000000 /* until threads that the system refused are tried again */
 };
