@@ -97,3 +97,23 @@ def test_sizes_of_transposed_modules(rank):
     for model in (theirs, ours):
         with pytest.raises(ValueError, match="output size"):
             model(x, [13] * rank)
+
+
+def test_one_call_tells_whether_converting_helps():
+    torch.manual_seed(0)
+    model, x = networks().eval(), torch.randn(2, 3, 12, 12)
+    before = copy.deepcopy(model.state_dict())
+    found = lkt.compare(model, x, rounds=2)
+    assert found.modules == 5 and found.apart < 1e-4 and found.seconds > 0 < found.converted_seconds
+    assert " ms a call, torch " in str(found) and "5 convolutions converted" in str(found)
+    assert not any(type(m) in OURS.values() for m in model.modules()), "the model stays as it is"
+    assert all(torch.equal(a, b) for a, b in zip(before.values(), model.state_dict().values()))
+    assert "nothing to convert" in str(lkt.compare(torch.nn.Linear(4, 4), torch.zeros(1, 4), rounds=1))
+    dropping = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Dropout(0.5))
+    assert lkt.compare(dropping, x, rounds=1).apart < 1e-4
+    for slower, words in ((0.5, "2.00 times as fast"), (2.0, "2.00 times as long")):
+        assert words in str(lkt.Comparison(1.0, slower, 0.0, 1, 1))
+    with pytest.raises(TypeError, match=r"compare: expected a torch\.nn\.Module, got int"):
+        lkt.compare(3)
+    with pytest.raises(ValueError, match="rounds"):
+        lkt.compare(model, x, rounds=0)

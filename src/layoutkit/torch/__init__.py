@@ -1,6 +1,7 @@
 """Convolutions of layoutkit in torch: functions with gradients, modules, and `convert` for existing models.
 
     import layoutkit.torch
+    print(layoutkit.torch.compare(model, x))  # whether that would be faster
     layoutkit.torch.convert(model)  # the convolutions of a model run here from now on
 
 Tensors are read and written where they lie, those in channels_last too; results have the memory format that torch's
@@ -15,10 +16,11 @@ convolutions. `torch.ops.layoutkit` has the operators, of which torch knows shap
 There is no forward mode, no `torch.func.grad` and no `torch.jit`.
 """
 
+from .comparing import Comparison, compare
 from .functions import conv, conv_transpose
 from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv", "conv_transpose",
-    "convert",
+    "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "compare",
+    "conv", "conv_transpose", "convert",
 ]  # fmt: skip
