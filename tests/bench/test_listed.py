@@ -30,8 +30,10 @@ def test_lines_are_problems():
     "reorder 1x2x3x4 NCHW>NHWC x31", "3x3 1->1 @5 *x", "3x3 1->1 @5 *0", "what",
 ])  # fmt: skip
 def test_a_line_that_is_none_is_told(line):
-    with pytest.raises(ValueError, match=r"^mine.txt, line 2: "):
+    with pytest.raises(ValueError, match=r"^mine.txt, line 2: ") as error:
         text("# fine", line)
+    form = {"conv": "'conv n1 c64 56x56 o128 k3x3 s2x2 p1", "reorder": "'reorder 1x", "3x3": "'3x3 1->1 @5 *4'"}
+    assert form.get(line.split()[0], "'3x3 64->128 @56") in str(error.value), "the right form"
 
 
 # ---- ONNX

@@ -11,6 +11,7 @@ from layoutkit.bench import page
 pytest.importorskip("matplotlib")
 
 from layoutkit.bench import drawing, gains, heat, roofline, shares
+from layoutkit.bench.policies import Policy
 
 RUN = made_up_run.run("tiny", "reorder-4d")
 
@@ -107,3 +108,12 @@ def test_pages_of_little():
     assert "<u>" not in page.folded("<u>", ["<u>"], [["<u>"]])
     hostile = page.page({"suite": "<script>", "results": [], "notes": ["<b>"], "machine": {"cpu": "<i>"}})
     assert "<script>" not in hostile and "<b>" not in hostile and "<i>" not in hostile
+
+
+@pytest.mark.parametrize(("count", "curve"), [(2, False), (12, True)])
+def test_two_points_are_no_curve(monkeypatch, count, curve):
+    drawn = []
+    monkeypatch.setattr(gains, "svg_text", lambda figure, label: drawn.extend(figure.axes[0].lines[:-1]) or "")
+    gains._panel("reorders", [Policy("a", None, count, tuple(1.0 + i for i in range(count)))])
+    assert [line.get_linestyle() != "None" for line in drawn] == [curve]
+    assert [line.get_marker() in ("None", None) for line in drawn] == [curve]

@@ -16,6 +16,7 @@ SAYS = (
 )
 KINDS = {"conv": "convolutions", "weight": "gradients of filters", "reorder": "reorders"}
 MAX_CURVES = 5
+FEWEST_OF_A_CURVE = 5  # points: fewer are drawn as points, a line would tell of what was not measured
 
 
 def picture(data: dict) -> Picture | None:
@@ -40,7 +41,8 @@ def _panel(title: str, every: Sequence[Policy]) -> str:
     for colour, policy in zip(COLOURS, every):
         values = sorted(policy.ratios)
         at = [100 * (i + 0.5) / len(values) for i in range(len(values))]
-        ax.plot(at, values, color=colour, linewidth=2, label=f"{policy}: {policy.mean:.2f}")
+        how = dict(linewidth=2) if len(values) >= FEWEST_OF_A_CURVE else dict(linestyle="none", marker="o")
+        ax.plot(at, values, color=colour, label=f"{policy}: {policy.mean:.2f}", **how)
     ax.axhline(1, color=INK, linewidth=1)
     ax.set_xlim(0, 100)
     ax.set_xlabel(f"% of {len(every[0].ratios)} problems")

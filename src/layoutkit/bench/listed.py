@@ -18,6 +18,10 @@ from ..reorders.problem import ReorderProblem
 from .layers import Layer
 from .suites import Case, ConvCase, in_types, of_layers, reorders
 
+# Problems as the cost table knows them.
+_EXAMPLES = {"conv": "conv n1 c64 56x56 o128 k3x3 s2x2 p1+1,1+1 d1x1 g1 NHWC>NHWC f32",
+             "reorder": "reorder 1x64x56x56 NCHW>NHWC x32"}  # fmt: skip
+
 
 def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """The problems in a file; ValueError or OSError says what is wrong with it."""
@@ -47,11 +51,13 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
                 cases += _exact(text, threads)
             elif text:
                 layer, star, count = text.partition("*")
-                if star and not 1 <= int(count) <= 10**6:
-                    raise ValueError("a layer is met 1 to 1000000 times")
+                if star and not (count.strip().isdecimal() and 1 <= int(count) <= 10**6):
+                    raise ValueError(f"a layer is met 1 to 1000000 times, such as '{layer.strip()} *4'; got {text!r}")
                 layers += [Layer.parse(layer.strip())] * (int(count) if star else 1)
         except ValueError as error:
-            raise ValueError(f"{where}, line {number}: {error}") from None
+            known = _EXAMPLES.get(text.split()[0], "")
+            form = "" if known in str(error) else f"; expected one such as '{known}'"
+            raise ValueError(f"{where}, line {number}: {error}{form}") from None
     return list(dict.fromkeys([*cases, *of_layers(layers, layouts, threads)]))
 
 
