@@ -1,10 +1,13 @@
 """``python -m layoutkit run``."""
 
+import re
+
 import numpy as np
 import pytest
 
 import layoutkit as lk
 from layoutkit.__main__ import main
+from layoutkit.graph import command
 from layoutkit.graph.page import by_operator, page, table
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
@@ -34,6 +37,8 @@ def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
     assert main(["run", str(path), *arguments]) == 0
     told = capsys.readouterr().out
     assert "&lt;first&gt;" in wanted.read_text() and "<first>" in told
+    assert re.search(r"<td>Conv \S*\d+x\d+\S* .*&lt;first&gt;</td>", wanted.read_text()), "shapes and algorithm"
+    assert "costs measured at other times" in told
     assert "convolutions" in told and "slowest:" in told and "1 Conv of Conv Relu" in told
 
 
@@ -49,7 +54,14 @@ def test_run_tunes(path, capsys):
 def test_run_compares(path, capsys):
     pytest.importorskip("onnxruntime", reason="the extra compare")
     assert main(["run", str(path), "--compare", "onnxruntime", "--threads", "1", "--rounds", "2"]) == 0
-    assert "times as long; results differ by" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "times as long; results differ by" in told and "ms before that and" in told
+
+
+def test_comparisons_of_minutes_that_are_not_equally_quiet_say_so():
+    assert command._steady(1e-3, 1.05e-3) == "layoutkit took 1.000 ms before that and 1.050 ms after"
+    for pair in ((1e-3, 2e-3), (2e-3, 1e-3)):
+        assert command._steady(*pair).endswith("the minutes were not equally quiet, compare again")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from .onnx import load
 from .others import RUNTIMES, run_other
 from .page import page, table
 
+STEADY = 0.1  # what the same runs may differ by before and after a comparison that can be trusted
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
@@ -48,27 +50,41 @@ def main(argv: Sequence[str]) -> int:
 def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespace) -> str:
     start = time.perf_counter()
     outputs = model.run(inputs)
-    planned, times = time.perf_counter() - start, []
-    for _ in range(args.rounds):
-        start = time.perf_counter()
-        model.run(inputs)
-        times.append(time.perf_counter() - start)
+    planned, ours = time.perf_counter() - start, _seconds(model, inputs, args.rounds)
     summary, _, steps = model.explain({name: x.shape for name, x in inputs.items()}).partition("\n\n")
     lines = [summary.partition("\nfused:")[0], *([steps] if args.explain else [])]  # the profile tells what was fused
     lines.append(
-        f"{1e3 * median(times):.3f} ms a run, median of {args.rounds}; the first with planning {planned:.2f} s"
+        f"{1e3 * ours:.3f} ms a run, median of {args.rounds}; the first with planning {planned:.2f} s; "
+        "what was predicted is of costs measured at other times, or estimated"
     )
     profile = model.profile(inputs)
     lines += [str(profile), "by operator:", *table(profile)]
     if args.compare:
         other = run_other(args.compare, args.model, inputs, args.threads or get_num_threads(), args.rounds)
         apart = max((_apart(a, b) for a, b in zip(outputs.values(), other.outputs)), default=0.0)
-        ratio = other.seconds / median(times)
-        lines.append(f"{args.compare}: {1e3 * other.seconds:.3f} ms a run, {ratio:.2f} times as long; "
+        lines.append(f"{args.compare}: {1e3 * other.seconds:.3f} ms a run, {other.seconds / ours:.2f} times as long; "
                      f"results differ by {apart:.1e} of the largest")  # fmt: skip
+        lines.append(_steady(ours, _seconds(model, inputs, args.rounds)))
     if args.profile:
-        args.profile.write_text(page(args.model.name, "\n".join(lines), profile), encoding="utf-8")
+        args.profile.write_text(page(args.model.name, "\n".join(lines), profile, profile.described()), encoding="utf-8")
     return "\n".join(lines)
+
+
+def _seconds(model: Model, inputs: Mapping[str, np.ndarray], rounds: int) -> float:
+    """The median of so many runs."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        model.run(inputs)
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _steady(before: float, after: float) -> str:
+    """Whether a comparison is of equally quiet minutes, by what layoutkit took before and after."""
+    text = f"layoutkit took {1e3 * before:.3f} ms before that and {1e3 * after:.3f} ms after"
+    unequal = max(before, after) > (1 + STEADY) * min(before, after)
+    return text + ": the minutes were not equally quiet, compare again" * unequal
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> float:

@@ -31,10 +31,10 @@ def table(profile: Profile) -> Iterator[str]:
     yield f"{'all':<22}{len(profile):5} {1e3 * total:9.3f} ms"
 
 
-def page(title: str, summary: str, profile: Profile) -> str:
-    """An HTML page: the summary, time by operator, and every step with a bar."""
+def page(title: str, summary: str, profile: Profile, described: Sequence[tuple[str, float]] = ()) -> str:
+    """An HTML page: the summary, time by operator, and every step with a bar, in the words of `described`."""
     named = [(f"{op} ({count})", seconds) for op, count, seconds in by_operator(profile)]
-    steps = [(f"{op}: {name}", seconds) for op, name, seconds in profile]
+    steps = described or [(f"{op}: {name}", seconds) for op, name, seconds in profile]
     return (
         f"<!doctype html><meta charset='utf-8'><title>{html.escape(title)}</title><style>{STYLE}</style>"
         f"<h1>{html.escape(title)}</h1><pre>{html.escape(summary)}</pre>"

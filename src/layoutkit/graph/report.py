@@ -50,6 +50,10 @@ class Profile(list[tuple[str, str, float]]):
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    def described(self) -> list[tuple[str, float]]:
+        """What each step is, with shapes and algorithm, and its seconds."""
+        return [(f"{s.op} {s.shapes} {_how(s)} {s.name}".replace("  ", " ").strip(), s.seconds) for s in self._steps]
+
     def _lines(self) -> Iterator[str]:
         total = sum(step.seconds for step in self._steps) or 1e-9
         families: dict[str, list[Timed]] = {}
@@ -62,8 +66,10 @@ class Profile(list[tuple[str, str, float]]):
             yield f"  {family:<16}{1e3 * seconds:9.3f} ms {seconds / total:6.1%} {len(steps):5} steps  {told}".rstrip()
         yield "slowest:"
         for step in sorted(self._steps, key=lambda step: -step.seconds)[:SLOWEST]:
-            how = f"{step.how()}, " if step.how is not None else "by numpy, " * (step.family == NUMPY)
-            about = f"{step.op} {step.name:.40} {step.shapes}  {how}{self._share([step])}".rstrip(", ")
+            how = _how(step)
+            about = f"{step.op} {step.name:.40} {step.shapes}  {how}{', ' * bool(how)}{self._share([step])}".rstrip(
+                ", "
+            )
             yield f"  {1e3 * step.seconds:9.3f} ms {step.seconds / total:6.1%}  {about}"
         yield from told_of(self._fused)
 
@@ -77,6 +83,11 @@ class Profile(list[tuple[str, str, float]]):
             return f"{work / seconds / limit:.0%} of the FMA peak" if limit else f"{work / seconds / 1e9:.0f} GFLOP/s"
         limit = copy_limit(moved / seconds, moved // len(steps), self._threads) if moved >= 1 << 16 else None
         return f"{moved / seconds / limit:.0%} of a copy" if limit else f"{moved / seconds / 1e9:.1f} GB/s"
+
+
+def _how(step: Timed) -> str:
+    """How a step is done: its algorithm, or that it is numpy's."""
+    return step.how() if step.how is not None else "by numpy" * (step.family == NUMPY)
 
 
 def family_of(op: str, compiled: bool) -> str:
