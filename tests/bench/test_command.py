@@ -121,6 +121,23 @@ def test_the_time_budget_ends_it(cache_dir, capsys):
     assert "0 problems measured" in said.out and "were left out: the time was over" in said.out
 
 
+@pytest.mark.parametrize(("seconds", "profiled"), [("29", False), ("31", True)])
+def test_short_time_budgets_leave_the_machine_profile(cache_dir, capsys, monkeypatch, seconds, profiled):
+    monkeypatch.setattr(bench, "measure", lambda *args: None)
+    monkeypatch.setattr(bench, "bandwidths", lambda *args: [])
+    monkeypatch.setattr(bench, "_profile", lambda began: "machine profile: there")
+    code, said = run([*TINY, "--time-budget", seconds], capsys)
+    assert code == 0 and ("machine profile: there" in said.out) == profiled
+
+
+def test_a_report_without_matplotlib_is_refused_before_anything_is_measured(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bench.page, "available", lambda: False)
+    monkeypatch.setattr(bench, "measure", lambda *args: pytest.fail("measured"))
+    with pytest.raises(SystemExit) as stop:
+        bench.main([*TINY, "--report", str(tmp_path / "page.html")])
+    assert stop.value.code == 2 and "needs matplotlib: pip install 'layoutkit[report]'" in capsys.readouterr().err
+
+
 def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
     calls = []
 

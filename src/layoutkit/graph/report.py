@@ -66,10 +66,8 @@ class Profile(list[tuple[str, str, float]]):
             yield f"  {family:<16}{1e3 * seconds:9.3f} ms {seconds / total:6.1%} {len(steps):5} steps  {told}".rstrip()
         yield "slowest:"
         for step in sorted(self._steps, key=lambda step: -step.seconds)[:SLOWEST]:
-            how = _how(step)
-            about = f"{step.op} {step.name:.40} {step.shapes}  {how}{', ' * bool(how)}{self._share([step])}".rstrip(
-                ", "
-            )
+            told = ", ".join(filter(None, (_how(step), self._share([step]))))
+            about = f"{step.op} {step.name:.40} {step.shapes}  {told}".rstrip()
             yield f"  {1e3 * step.seconds:9.3f} ms {step.seconds / total:6.1%}  {about}"
         yield from told_of(self._fused)
 
