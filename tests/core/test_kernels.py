@@ -65,6 +65,9 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
         assert adds == (isa not in WHOLE_ISAS)
 
 
+LONG_SUM = 2, 2, 131, 130  # taps, blocks, kb, kb_last: more than tile units stage of A at a time
+
+
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
 def test_move(kernel, end):
@@ -123,7 +126,7 @@ def test_gemm(kernel, end):
     rng = np.random.default_rng(1)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
-            for taps, blocks, kb, last in harness.cases("SUM_CASES"):
+            for taps, blocks, kb, last in (*harness.cases("SUM_CASES"), LONG_SUM):
                 for split in {False, cols % (lanes // 2) == 0}:
                     one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 
