@@ -114,6 +114,14 @@ def sweep(operation, planned, ours, most=MOST):
     return {"allocations": len(points), **came}
 
 
+def settle(operation):
+    """Let go of what is kept of earlier calls: by us, and by Python of the names of attributes that it looked up."""
+    forget()
+    operation()
+    gc.collect()
+    sys._clear_type_cache()
+
+
 AGAIN = 5  # sweeps of our own allocations: objects of Python's that leak once must show
 
 
@@ -127,15 +135,11 @@ def main():
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
         most = MOST // 10 if operation is a_table_that_is_read else MOST
         sweep(operation, known, ours, min(most, 1000))  # what is made once, as the traceback's own modules
-        forget()
-        operation()
-        gc.collect()
+        settle(operation)
         before, blocks = shim.lk_in_use(), shim.lk_blocks()
         for _ in range(AGAIN if ours else 1):
             came = sweep(operation, known, ours, most)
-        forget()
-        operation()
-        gc.collect()
+        settle(operation)
         came["blocks left"], came["left"] = shim.lk_blocks() - blocks, shim.lk_in_use() - before
         print(json.dumps({"operation": operation.__name__, "known": known, "ours": ours, **came}), flush=True)
 

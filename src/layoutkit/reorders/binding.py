@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -125,11 +126,12 @@ def bind(call: Call, key: tuple | None) -> Bound:
     bound, learner = decided.bound, decided.learner
     if learner is None or learner.over:
         return bound
+    return bound._replace(run=InUse(learner, partial(_learned, key, bound, learner)))
 
-    def done(best: Any) -> None:
-        plans.replace(key, bound._replace(run=best, way=learner.name))
 
-    return bound._replace(run=InUse(learner, done))
+def _learned(key: tuple | None, bound: Bound, learner: Learner, best: Any) -> None:
+    """What runs such calls from now on is known."""
+    plans.replace(key, bound._replace(run=best, way=learner.name))
 
 
 class Decided(NamedTuple):
