@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.nests.convert import Conversion
-from .._core.nests.reorder import Reordering
+from .._core.nests.reordering import Reordering
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans

@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from .._core.nests.convert import Conversion
-from .._core.nests.reorder import BoundReorder
+from .._core.nests.reordering import BoundReorder
 from ..choosing.best import choices
 from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache

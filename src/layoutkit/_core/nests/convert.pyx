@@ -18,7 +18,8 @@ from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name
 from ..runtime.team cimport lk_claim, lk_portions, share_out
-from .reorder cimport SHARE_PARTS, WHOLE_BYTES, Program, Reordering
+from .reorder cimport Program
+from .reordering cimport SHARE_PARTS, WHOLE_BYTES, Reordering
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()

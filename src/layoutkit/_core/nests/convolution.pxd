@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 from .operation cimport Operation
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 from .route cimport Epilogue, Route
 
 

@@ -5,7 +5,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ..kernels.elementwise cimport lk_epilogue
 from .operation cimport Operation
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 from .route cimport Epilogue, Route, span_of
 
 import_array()

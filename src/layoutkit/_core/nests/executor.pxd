@@ -134,7 +134,7 @@ cdef class Executor:
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
     cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
-    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
+    cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, Tasks *tasks) noexcept nogil
     cdef list positions(self, bint leaves_out)

@@ -126,12 +126,12 @@ cdef class Executor:
     cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
         cdef Tasks tasks
         tasks.portions = portions
-        tasks.begin, tasks.end = self.cut(r.first, r.end, part, parts), self.cut(r.first, r.end, part + 1, parts)
+        tasks.begin, tasks.end = self.share_begin(r.first, r.end, part, parts), self.share_begin(r.first, r.end, part + 1, parts)
         enter(self.kernel_row)
         self.part(r.x, r.w, r.bias, r.epilogue, r.y, r.workspace + slot * self.ws_thread, &tasks)
         leave(self.kernel_row)
 
-    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+    cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
         """Where share `part` of tasks [first, end) begins, of `parts` shares; share `parts` would begin at `end`."""
         return first + share(end - first, parts, part)
 

@@ -1,11 +1,48 @@
-"""Copies of matrices between strides, by the kernels that are fastest for them."""
+"""Copies of short runs, and of matrices between strides, by the kernels that are fastest for them."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from ..kernels cimport LK_COPY, LK_GATHER, LK_TRANSPOSE
 from ..kernels.moves cimport lk_move, lk_move_fn
 from ..runtime.registry cimport best_row
+
+cdef extern from *:
+    """
+    /* n bytes; short runs by two moves that overlap, without a call. */
+    static inline void copy_run(char *to, const char *from, size_t n)
+    {
+    #define ENDS(size) (memcpy(to, from, size), memcpy(to + n - size, from + n - size, size))
+        if (n > 64)
+            memcpy(to, from, n);
+        else if (n >= 32)
+            ENDS(32);
+        else if (n >= 16)
+            ENDS(16);
+        else if (n >= 8)
+            ENDS(8);
+        else if (n >= 4)
+            ENDS(4);
+        else if (n >= 2)
+            ENDS(2);
+        else if (n)
+            *to = *from;
+    #undef ENDS
+    }
+
+    /* Flips bits of n bytes, a multiple of 4. */
+    static inline void flip_run(char *at, size_t n, uint32_t bits)
+    {
+        for (size_t i = 0; i < n; i += 4) {
+            uint32_t x;
+            memcpy(&x, at + i, 4);
+            x ^= bits;
+            memcpy(at + i, &x, 4);
+        }
+    }
+    """
+    void copy_run(char *to, const char *from_, size_t n) noexcept nogil
+    void flip_run(char *at, size_t n, uint32_t bits) noexcept nogil
 
 
 cdef struct Moves:

@@ -7,9 +7,9 @@ are in the padding are masked: the micro-kernel reads zeros in their place, and 
 all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from math import gcd
 
@@ -20,44 +20,8 @@ from ..kernels.gemm cimport lk_gemm, lk_rounding
 from .executor cimport (
     MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more,
 )
-from .pixel_tiles cimport PixelTiles, pads, taps_inside
-
-cdef extern from *:
-    """
-    /* n bytes; short runs by two moves that overlap, without a call. */
-    static inline void copy_run(char *to, const char *from, size_t n)
-    {
-    #define ENDS(size) (memcpy(to, from, size), memcpy(to + n - size, from + n - size, size))
-        if (n > 64)
-            memcpy(to, from, n);
-        else if (n >= 32)
-            ENDS(32);
-        else if (n >= 16)
-            ENDS(16);
-        else if (n >= 8)
-            ENDS(8);
-        else if (n >= 4)
-            ENDS(4);
-        else if (n >= 2)
-            ENDS(2);
-        else if (n)
-            *to = *from;
-    #undef ENDS
-    }
-
-    /* Flips bits of n bytes, a multiple of 4. */
-    static inline void flip_run(char *at, size_t n, uint32_t bits)
-    {
-        for (size_t i = 0; i < n; i += 4) {
-            uint32_t x;
-            memcpy(&x, at + i, 4);
-            x ^= bits;
-            memcpy(at + i, &x, 4);
-        }
-    }
-    """
-    void copy_run(char *to, const char *from_, size_t n) noexcept nogil
-    void flip_run(char *at, size_t n, uint32_t bits) noexcept nogil
+from .packing cimport copy_run, flip_run
+from .pixel_tiles cimport PixelTiles
 
 cdef enum:
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
@@ -65,21 +29,21 @@ cdef enum:
 cdef struct Work:
     # What a thread keeps while it goes through its tasks.
     lk_gemm tile
-    lk_rounding out                 # how the micro-kernel makes bytes of sums
-    lk_epilogue rest                # what follows the micro-kernel
+    lk_rounding rounding            # how the micro-kernel makes bytes of sums
+    lk_epilogue after               # what follows the micro-kernel
     const lk_epilogue *epilogue     # NULL: nothing follows
-    const void *clip                # what follows, where the micro-kernel does it
+    const void *clip                # of the epilogue, where the micro-kernel does it
     char *y
     char *sums                      # of a tile, where they are rounded
-    char *matrix                    # the rows that are gathered
-    int64_t *x_row                  # tables of the block, see `tables`
+    char *matrix                    # of im2col
+    int64_t *x_row                  # of the block, see `PixelTiles.offsets`
     int64_t *y_row
     uint32_t *mask
-    int64_t x_from, y_from          # where the tables count from
+    int64_t x_from, y_from          # added to those offsets
     int64_t group, block, panel
     int64_t first, last             # tiles of the block
     int64_t zero_tap
-    bint simple                     # the micro-kernel can make bytes of sums that it has in registers
+    bint rounds_in_registers        # the micro-kernel makes bytes of sums
     bint buffered                   # sums are rounded on their way from a buffer
     int64_t sums_row[MAX_ROWS]
     int64_t c_col[MAX_COLS]
@@ -98,35 +62,34 @@ cdef class PixelRows(Executor):
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
-        Copy the taps of a block of pixels into rows of a matrix first: explicit im2col.
+        Explicit im2col: a block of pixels is first copied to rows of a matrix, all taps of each.
     tiles : PixelTiles
         Of blocks whose input stays in L2.
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
 
     The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][kr], where
-    zeros fill a tap up to whole `k_step`s; the bias [groups][panels][nr].
+    zeros fill a tap up to a multiple of `k_step`; the bias [groups][panels][nr].
     """
 
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
     cdef int64_t blocks, block_stride, kb, kb_last, x_group
     cdef int64_t cols, y_block, y_block_stride
-    cdef bint gather, padded, split
+    cdef bint gather, split
     cdef bint bytes                 # results are bytes
     cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes
-    cdef int64_t matrix_row         # bytes from a row of what is gathered to the next
-    cdef uint32_t matrix_flip       # bits of its units that are flipped there, so that no register tile does
+    cdef int64_t matrix_row         # bytes from a row of the matrix of im2col to the next
+    cdef uint32_t matrix_flip       # bits of its units that are flipped when it is made, as `flip` of lk_gemm
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
     cdef int64_t rows, panels
     cdef PixelTiles tiles
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
-    cdef int64_t inside[2]          # along the width, the outputs [first, last) that read no padding
-    cdef int64_t *tap
-    cdef int64_t *x_row             # tables of a period, see `tables`, where pixels are listed
+    cdef int64_t *tap               # offsets
+    cdef int64_t *x_row             # of a period, see `PixelTiles.offsets`, where pixels are listed
     cdef int64_t *y_row
     cdef uint32_t *mask
     cdef void *zero
@@ -177,10 +140,6 @@ cdef class PixelRows(Executor):
         self.total = g.groups * self.panels * tiles.tiles
         self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
         self.block_rows = self.block_tiles * self.mr
-        self.padded = pads(g)
-        self.inside[0] = ceil_div(max(0, g.before[2]), g.stride[2])
-        a = g.size[2] + g.before[2] - (g.kernel[2] - 1) * g.dilation[2]  # positions of the first tap
-        self.inside[1] = max(self.inside[0], min(g.out[2], ceil_div(max(0, a), g.stride[2])))
         self.ws_thread = (2 * aligned(sizeof(int64_t) * self.block_rows)
                           + aligned(sizeof(uint32_t) * self.block_tiles * self.taps))
         if self.rounding:
@@ -199,35 +158,13 @@ cdef class PixelRows(Executor):
                     self.tap[t] = (a * g.dilation[0] * self.x_stride[1] + b * g.dilation[1] * self.x_stride[2]
                                    + c * g.dilation[2] * self.x_stride[3])
                     t += 1
-
         if tiles.listed:
-            self.list_pixels()
-
-    cdef int list_pixels(self) except -1:
-        """Make the tables of a period."""
-        cdef const Geometry *g = &self.g
-        cdef PixelTiles tiles = self.tiles
-        cdef int64_t n = tiles.period_rows, i, t = 0, tap, image
-        cdef int64_t at[3]
-        cdef const uint64_t *bits
-        self.x_row = <int64_t *>calloc(n, sizeof(int64_t))
-        self.y_row = <int64_t *>calloc(n, sizeof(int64_t))
-        self.mask = <uint32_t *>calloc(tiles.period_tiles * self.taps, sizeof(uint32_t))
-        if self.x_row == NULL or self.y_row == NULL or self.mask == NULL:
-            raise MemoryError(f"convolution: tables of {n} pixels")
-        for i, (image, *pixel) in enumerate(tiles.pixels()):
-            self.x_row[i], self.y_row[i] = image * self.x_stride[0], image * self.y_stride[0]
-            for axis in range(3):
-                at[axis] = pixel[axis]
-                self.x_row[i] += (at[axis] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
-                self.y_row[i] += at[axis] * self.y_stride[axis + 1]
-            if i == tiles.first[t + 1]:
-                t += 1
-            bits = tiles.inside + tiles.kind[i] * tiles.words
-            for tap in range(self.taps):
-                if bits[tap // 64] >> (tap % 64) & 1:
-                    self.mask[t * self.taps + tap] |= <uint32_t>1 << (i - tiles.first[t])
-        return 0
+            self.x_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
+            self.y_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
+            self.mask = <uint32_t *>calloc(tiles.period_tiles * self.taps, sizeof(uint32_t))
+            if self.x_row == NULL or self.y_row == NULL or self.mask == NULL:
+                raise MemoryError(f"convolution: tables of {tiles.period_rows} pixels")
+            tiles.period_offsets(self.x_stride, self.y_stride, self.x_row, self.y_row, self.mask)
 
     def __dealloc__(self):
         free(self.tap)
@@ -241,7 +178,7 @@ cdef class PixelRows(Executor):
             return NOTHING
         g = self.g
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1,
-                                       self.padded)
+                                       self.tiles.padded)
         reads.append((0, g.groups - 1, self.x_group))
         source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], self.x_item * self.kb_last)]
         if self.blocks > 1:
@@ -254,8 +191,8 @@ cdef class PixelRows(Executor):
         weights = filters * self.depth * self.kr
         return Footprint(tuple(source), ((writes, run),), self.w_item * weights, self.sum_item * filters)
 
-    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
-        return self.tiles.cut(first, end, part, parts)
+    cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+        return self.tiles.share_begin(first, end, part, parts)
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel."""
@@ -272,7 +209,7 @@ cdef class PixelRows(Executor):
         self.begin(&s, epilogue, y, workspace)
         s.group = s.block = -1
         while task < end or more(tasks, &task, &end):
-            self.tiles.find(task, &group, &block, &s.panel, &t)
+            self.tiles.decode(task, &group, &block, &s.panel, &t)
             if s.block != block or (self.gather and s.group != group):
                 self.enter_block(&s, x + group * self.x_group, block, x_zero)
             s.group = group
@@ -285,7 +222,7 @@ cdef class PixelRows(Executor):
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *y, char *workspace) noexcept nogil:
         """Set what does not depend on the task: the workspace, and the fields of the tile that no task changes."""
         cdef lk_gemm *tile = &s.tile
-        cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef bint adds_to_y = epilogue != NULL and epilogue.add == y and not self.rounding
         cdef char *zeros
         cdef int j
         s.y = y
@@ -296,16 +233,16 @@ cdef class PixelRows(Executor):
         zeros = s.sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
         s.matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.kr) if self.integers else 0)
         s.x_from = s.y_from = s.zero_tap = 0
-        s.simple = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
+        s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
         s.clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
         if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
             s.clip = NULL
         if epilogue != NULL:
-            s.rest = epilogue[0]
-            if onto:
-                s.rest.add = NULL
+            s.after = epilogue[0]
+            if adds_to_y:
+                s.after.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
         if self.integers:  # an epilogue says what the padding holds
             memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.kr)
@@ -318,21 +255,21 @@ cdef class PixelRows(Executor):
         tile.chunk, tile.period = self.chunk, self.period
         if self.rounding:
             if epilogue == NULL or s.clip != NULL:
-                s.rest.add, s.rest.steps = NULL, 0
-            s.rest.sums, s.rest.sums_row = s.sums, self.nr * self.sum_item
+                s.after.add, s.after.steps = NULL, 0
+            s.after.sums, s.after.sums_row = s.sums, self.nr * self.sum_item
             for j in range(self.mr):
-                s.sums_row[j] = j * s.rest.sums_row
+                s.sums_row[j] = j * s.after.sums_row
         if self.gather:
             tile.flip ^= self.matrix_flip
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &s.zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
-        tile.accumulate, tile.out = onto, NULL
+        tile.accumulate, tile.out = adds_to_y, NULL
         tile.residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
         tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL)
 
     cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:
-        """The tables of a block; or its matrix, whose rows take the place of those of the input of a group, x."""
+        """Set the offsets of a block of pixels; for im2col, make the matrix of what they read of x, the input of a group."""
         cdef int64_t row, i
         s.block, s.first, s.last = block, self.tiles.block(block), self.tiles.block(block + 1)
         if self.tiles.listed:
@@ -342,12 +279,12 @@ cdef class PixelRows(Executor):
             s.x_from = i * self.tiles.period_images * self.x_stride[0]
             s.y_from = i * self.tiles.period_images * self.y_stride[0]
         else:
-            self.tables(s.first, s.last, s.x_row, s.y_row, s.mask)
+            self.tiles.offsets(s.first, s.last, self.x_stride, self.y_stride, s.x_row, s.y_row, s.mask)
         if self.gather:
             self.gather_rows(x, s.first, s.last, s.x_row, s.mask, s.matrix, x_zero)
 
     cdef void enter_panel(self, Work *s, const char *w, const char *bias) noexcept nogil:
-        """The filter of a panel, its bias, and where its columns are written."""
+        """Set the filter and bias of a panel, and where its columns are written."""
         cdef lk_gemm *tile = &s.tile
         cdef int64_t panel = s.group * self.panels + s.panel, column = s.panel * self.nr
         cdef int64_t per_vector = 2 if self.split else 1
@@ -358,10 +295,10 @@ cdef class PixelRows(Executor):
         tile.cols = <int>min(self.nr, self.cols - column)
         tile.pads = <int>min(tile.cols, max(0, column + tile.cols - self.g.oc))
         tile.c = tile.next_c = s.y + s.y_from
-        if s.simple:
+        if s.rounds_in_registers:
             tile.out = NULL
-            if self.rounded(&s.out, s.epilogue, s.group * self.g.oc + column, tile.cols - tile.pads):
-                tile.out = &s.out
+            if self.rounded(&s.rounding, s.epilogue, s.group * self.g.oc + column, tile.cols - tile.pads):
+                tile.out = &s.rounding
         s.buffered = self.rounding and tile.out == NULL and not tile.narrow
         if self.rounding and not tile.narrow:
             tile.pads = 0
@@ -373,7 +310,7 @@ cdef class PixelRows(Executor):
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 s.c_col[j] = self.column(s.group * self.cols + column + j * self.lanes // per_vector)
                 if j > 0 and tile.out != NULL:
-                    s.out.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
+                    s.rounding.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
 
     cdef inline int64_t tap_bytes(self) noexcept nogil:
         """Bytes of a tap of a filter panel."""
@@ -382,13 +319,13 @@ cdef class PixelRows(Executor):
     cdef void run_tiles(self, Work *s, int64_t t, int64_t stop) noexcept nogil:
         """Tiles [t, stop) of a block and panel, by blocks of taps."""
         cdef lk_gemm *tile = &s.tile
-        cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, ahead, row, row0 = self.tiles.row(s.first)
-        cdef int64_t done, most = MAX_PENDING_BYTES // (self.nr * self.sum_item)  # rows before `done` have had the epilogue
+        cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, b_bytes, row, row0 = self.tiles.row(s.first)
+        cdef int64_t pending, max_pending = MAX_PENDING_BYTES // (self.nr * self.sum_item)  # rows; first without its epilogue
         cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.tap_bytes()
         cdef int64_t rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
-        cdef bint masked = self.padded and not self.gather, last, follows
+        cdef bint masked = self.tiles.padded and not self.gather, last, follows
         # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
-        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
+        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.tiles.padded
                                and self.x_stride[3] * self.g.stride[2] == run_bytes and s.panel == 0 and s.block > 0)
         while tap < taps:
             tile.taps, tile.resume = min(self.tap_block, taps - tap), tap > 0
@@ -397,11 +334,11 @@ cdef class PixelRows(Executor):
             follows = s.epilogue != NULL and s.clip == NULL and not s.buffered and tile.out == NULL and last
             if not self.gather:
                 tile.tap = self.tap + tap
-            row = done = self.tiles.row(t)
-            ahead = tile.taps * tap_bytes
+            row = pending = self.tiles.row(t)
+            b_bytes = tile.taps * tap_bytes
             # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles
-            tile.to_prefetch_bytes = ceil_div(ahead, (s.last - s.first) * 64) * 64
-            tile.to_prefetch = tile.b + ahead + (t - s.first) * tile.to_prefetch_bytes
+            tile.to_prefetch_bytes = ceil_div(b_bytes, (s.last - s.first) * 64) * 64
+            tile.to_prefetch = tile.b + b_bytes + (t - s.first) * tile.to_prefetch_bytes
             if next_rows:
                 i = self.tiles.height(t) * run_bytes
                 tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + s.x_row[row - row0] + i
@@ -416,13 +353,14 @@ cdef class PixelRows(Executor):
                     tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                 self.micro_kernel(tile)
                 if s.buffered:
-                    self.round_tile(&s.rest, tile, s.y, s.y_from, s.y_row + (row - row0), s.group, s.panel * self.nr)
+                    self.round_tile(&s.after, tile, s.y, s.y_from, s.y_row + (row - row0), s.group, s.panel * self.nr)
                 row += tile.rows
-                if follows and (row - done >= most or i + 1 == stop):
-                    self.epilogue_tiles(&s.rest, tile, s.y_row + (done - row0), row - done, s.y, s.group, s.panel * self.nr)
-                    done = row
+                if follows and (row - pending >= max_pending or i + 1 == stop):
+                    self.epilogue_tiles(&s.after, tile, s.y_row + (pending - row0), row - pending, s.y, s.group,
+                                        s.panel * self.nr)
+                    pending = row
                 tile.to_prefetch += tile.to_prefetch_bytes
-            tile.b += ahead
+            tile.b += b_bytes
             tap += tile.taps
 
     cdef void epilogue_tiles(self, const lk_epilogue *epilogue, const lk_gemm *tile, const int64_t *y_row, int64_t rows,
@@ -454,84 +392,6 @@ cdef class PixelRows(Executor):
             j += run
         epilogue.sums = sums
 
-    cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
-                     uint32_t *mask) noexcept nogil:
-        """The offsets where each output pixel of tiles [first, last) reads and writes, and which taps are inside."""
-        cdef const Geometry *g = &self.g
-        cdef int64_t row = self.tiles.row(first), end, i = 0, a, b, c, rest
-        cdef int64_t p[4]
-        cdef int64_t lo[3]
-        cdef int64_t hi[3]
-        cdef uint64_t bit, whole  # wider than a mask: a run may fill a tile of 32 rows
-        cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
-        cdef bint inside, row_inside = not self.padded, turned = True
-        cdef int axis
-        rest = row
-        for axis in range(2, -1, -1):
-            lo[axis] = hi[axis] = 0
-            p[axis + 1] = rest % g.out[axis]
-            rest //= g.out[axis]
-        p[0] = rest
-        while first < last:
-            first = first + 1 if self.padded else last  # without masks all tiles are done at once
-            end = self.tiles.row(first)
-            bit, whole = 1, 0
-            if self.padded:
-                memset(mask, 0, sizeof(uint32_t) * self.taps)
-            while row < end:
-                if turned:
-                    x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
-                    for axis in range(3):
-                        x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
-                        y_at += p[axis + 1] * self.y_stride[axis + 1]
-                    if self.padded:
-                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
-                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
-                        row_inside = hi[0] - lo[0] == g.kernel[0] and hi[1] - lo[1] == g.kernel[1]
-                if row_inside and (not self.padded or self.inside[0] <= p[3] < self.inside[1]):  # a run of pixels
-                    rest = min(end - row, (self.inside[1] if self.padded else g.out[2]) - p[3])
-                    if self.padded:
-                        whole |= ((<uint64_t>1 << rest) - 1) * bit
-                        bit <<= rest
-                    for a in range(rest):
-                        x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
-                    x_at += rest * x_step
-                    y_at += rest * self.y_stride[3]
-                else:
-                    rest = 1
-                    x_row[i], y_row[i] = x_at, y_at
-                    x_at += x_step
-                    y_at += self.y_stride[3]
-                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
-                    inside = True
-                    for axis in range(3):
-                        inside &= hi[axis] - lo[axis] == g.kernel[axis]
-                    if inside:
-                        whole |= bit
-                    else:
-                        for a in range(lo[0], hi[0]):
-                            for b in range(lo[1], hi[1]):
-                                for c in range(lo[2], hi[2]):
-                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= <uint32_t>bit
-                    bit <<= 1
-                i += rest
-                row += rest
-                p[3] += rest
-                turned = p[3] == g.out[2]
-                if turned:
-                    p[3] = 0
-                    p[2] += 1
-                    if p[2] == g.out[1]:
-                        p[2] = 0
-                        p[1] += 1
-                        if p[1] == g.out[0]:
-                            p[1] = 0
-                            p[0] += 1
-            if whole:
-                for a in range(self.taps):
-                    mask[a] |= <uint32_t>whole
-            mask += self.taps
-
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
                           const uint32_t *mask, char *matrix, int x_zero) noexcept nogil:
         """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
@@ -547,7 +407,7 @@ cdef class PixelRows(Executor):
                 at = (row - row0) * self.matrix_row
                 dst = matrix + at
                 for tap in range(self.taps):
-                    if self.padded and not mask[tap] >> bit & 1:
+                    if self.tiles.padded and not mask[tap] >> bit & 1:
                         memset(dst, x_zero, tap_bytes)
                         dst += tap_bytes
                         continue

@@ -11,8 +11,9 @@ few tasks, tiles get fewer rows where otherwise a thread would have no work.
 
 from libc.float cimport DBL_MAX
 from libc.math cimport ceil
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from itertools import product
 
@@ -22,8 +23,42 @@ from .executor cimport Geometry, ceil_div, geometry_of, row_of_tile, share, shar
 cdef enum:
     MAX_LISTED = 2048      # pixels that are sorted: in larger images few are at the border
     MAX_WORDS = 16         # of the set of taps, each of 64 taps
-    MIN_TILES = 4        # in a period of a large batch, so that its last tile wastes little
+    MIN_TILES = 4          # in a period of a large batch, so that its last tile wastes little
     FEW_TASKS = 24         # per thread: with more, whole tiles are balanced well enough
+
+
+cdef extern from *:
+    """
+    #define popcount(x) __builtin_popcountll(x)
+    """
+    int popcount(uint64_t x) noexcept nogil
+
+
+cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
+    """The taps [lo, hi) along `axis` with which output position `at` reads inside the input."""
+    cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
+    if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
+        lo[0], hi[0] = 0, g.kernel[axis]
+        return
+    lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
+    hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
+    if hi[0] < lo[0]:
+        hi[0] = lo[0]
+
+
+cdef bint pads(const Geometry *g) noexcept nogil:
+    """Whether any output reads padding."""
+    cdef int64_t lo, hi
+    cdef int axis
+    for axis in range(3):
+        taps_inside(g, axis, 0, &lo, &hi)
+        if lo > 0 or hi < g.kernel[axis]:
+            return True
+        taps_inside(g, axis, g.out[axis] - 1, &lo, &hi)
+        if lo > 0 or hi < g.kernel[axis]:
+            return True
+    return False
+
 
 cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
     """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
@@ -33,10 +68,10 @@ cpdef double tile_cycles(cycles, double rows, double vectors, double steps, doub
     A step multiplies, and loads an element of each row and each vector of columns, which spans `lines` cache lines.
     A run loads the rows' pointers, in part hidden behind multiplications.
     """
-    cdef double tile, row, load, pointer, step, at_once, loads
-    tile, row, load, pointer, step, at_once = cycles
+    cdef double tile, row, load, pointer, step, rows_at_once, loads
+    tile, row, load, pointer, step, rows_at_once = cycles
     loads = (rows + vectors * lines) * load + rows * pointer / max(1.0, run)
-    return tile + row * rows + steps * max(ceil(rows / at_once) * at_once * vectors / 2, loads, step)
+    return tile + row * rows + steps * max(ceil(rows / rows_at_once) * rows_at_once * vectors / 2, loads, step)
 
 
 cdef class PixelTiles:
@@ -54,13 +89,13 @@ cdef class PixelTiles:
         Of a group: output channels that are written, input channels, how many of those are contiguous.
     leaves_out : bool
         Taps that are padding for all rows of a tile are left out.
-    most : int
-        Tiles of a block, at most.
+    max_block_tiles : int
     threads : int
     """
 
-    def __init__(self, geometry, sizes, cycles, channels, bint leaves_out, int64_t most, int64_t threads):
-        cdef int64_t image, height, best_height
+    def __init__(self, geometry, sizes, cycles, channels, bint leaves_out, int64_t max_block_tiles,
+                 int64_t threads):
+        cdef int64_t image, height, best_height, end
         cdef double most_cycles, best = DBL_MAX
         cdef int mr, nr, lanes
         mr, nr, lanes = sizes
@@ -68,13 +103,18 @@ cdef class PixelTiles:
         self.g = geometry_of(geometry)
         cdef Geometry *g = &self.g
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
-        self.at_once = cycles.rows_at_once
-        self.groups, self.panels, self.threads, self.most = g.groups, ceil_div(columns, nr), threads, max(1, most)
+        self.rows_at_once = cycles.rows_at_once
+        self.groups, self.panels, self.threads = g.groups, ceil_div(columns, nr), threads
+        self.max_block_tiles = max(1, max_block_tiles)
         image = g.out[0] * g.out[1] * g.out[2]
         self.rows = g.n * image
-        self.measure(cycles, mr, nr, lanes, columns, summed, run)
+        self.set_cycles(cycles, mr, nr, lanes, columns, summed, run)
         self.period_images, self.period_rows = g.n, self.rows
-        if leaves_out and self.rows and self.taps <= 64 * MAX_WORDS and image <= MAX_LISTED and pads(g):
+        self.padded = pads(g)
+        self.inside[0] = ceil_div(max(0, g.before[2]), g.stride[2])
+        end = g.size[2] + g.before[2] - (g.kernel[2] - 1) * g.dilation[2]  # of positions of the first tap
+        self.inside[1] = max(self.inside[0], min(g.out[2], ceil_div(max(0, end), g.stride[2])))
+        if leaves_out and self.rows and self.taps <= 64 * MAX_WORDS and image <= MAX_LISTED and self.padded:
             self.period_images = min(g.n, MAX_LISTED // image)
             while g.n % self.period_images:
                 self.period_images -= 1
@@ -85,28 +125,28 @@ cdef class PixelTiles:
         else:
             self.period_images, self.period_rows = g.n, self.rows
         best_height = mr
-        for height in range(mr, 0, -self.at_once):
-            self.tile_pixels(height)
-            most_cycles = self.longest()
+        for height in range(mr, 0, -self.rows_at_once):
+            self.cut_tiles(height)
+            most_cycles = self.busiest()
             if most_cycles < 0.99 * best:
                 best, best_height = most_cycles, height
             if threads == 1 or self.tiles * self.panels * self.groups >= FEW_TASKS * threads:
                 break
-        self.tile_pixels(best_height)
+        self.cut_tiles(best_height)
 
     def __dealloc__(self):
         free(self.first)
-        free(self.kind)
-        free(self.inside)
-        free(self.whole)
-        free(self.last)
+        free(self.row_set)
+        free(self.tap_sets)
+        free(self.cycles_before)
+        free(self.cycles_before_last)
 
     @property
     def cycles(self):
         """Cycles of the busiest thread."""
-        return self.longest()
+        return self.busiest()
 
-    cdef int measure(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
+    cdef int set_cycles(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
         """The cycles of a tile by its rows: fixed ones, and those of each tap."""
         cdef int i
         cdef int64_t last = ceil_div(max(1, columns - (self.panels - 1) * nr), lanes)
@@ -132,21 +172,21 @@ cdef class PixelTiles:
         self.runs = [(high, wide) for i, high in enumerate(product(axes[0], axes[1]))
                      for wide in (axes[2] if i % 2 == 0 else reversed(axes[2]))]
         self.words = ceil_div(self.taps, 64)
-        self.kind = <int64_t *>calloc(self.period_rows, sizeof(int64_t))
-        self.inside = <uint64_t *>calloc(len(self.runs) * self.words, sizeof(uint64_t))
+        self.row_set = <int64_t *>calloc(self.period_rows, sizeof(int64_t))
+        self.tap_sets = <uint64_t *>calloc(len(self.runs) * self.words, sizeof(uint64_t))
         self.first = <int64_t *>calloc(self.period_rows + 1, sizeof(int64_t))
-        self.whole = <double *>calloc(self.period_rows + 1, sizeof(double))
-        self.last = <double *>calloc(self.period_rows + 1, sizeof(double))
-        if not (self.kind and self.inside and self.first and self.whole and self.last):
+        self.cycles_before = <double *>calloc(self.period_rows + 1, sizeof(double))
+        self.cycles_before_last = <double *>calloc(self.period_rows + 1, sizeof(double))
+        if not (self.row_set and self.tap_sets and self.first and self.cycles_before and self.cycles_before_last):
             raise MemoryError(f"convolution: tables of {self.period_rows} pixels")
         for i, ((deep, high), wide) in enumerate(self.runs):
-            bits = self.inside + i * self.words
+            bits = self.tap_sets + i * self.words
             for a, b, c in product(*(range(*each[0]) for each in (deep, high, wide))):
                 n = (a * g.kernel[1] + b) * g.kernel[2] + c
                 bits[n // 64] |= <uint64_t>1 << (n % 64)
             n = self.period_images * len(deep[1]) * len(high[1]) * len(wide[1])
             for row in range(row, row + n):
-                self.kind[row] = i
+                self.row_set[row] = i
             row += 1
         return 0
 
@@ -155,34 +195,40 @@ cdef class PixelTiles:
         for (deep, high), wide in self.runs:
             yield from product(range(self.period_images), deep[1], high[1], wide[1])
 
-    cdef void tile_pixels(self, int64_t height) noexcept nogil:
-        """Cut the pixels into tiles of at most `height`: even ones, or for sorted pixels those of least cost."""
-        cdef int64_t i, j, w, rows, at, tiles = 0
+    cdef void cut_tiles(self, int64_t height) noexcept nogil:
+        """Cut the pixels into tiles of at most `height` rows: even ones, or listed pixels those of least cost."""
+        if self.listed:
+            self.cut_listed(height)
+            self.sum_cycles()
+        else:
+            self.period_tiles = self.tiles = ceil_div(self.rows, height)
+        self.period_blocks = max(1, ceil_div(self.period_tiles, self.max_block_tiles))
+
+    cdef void cut_listed(self, int64_t height) noexcept nogil:
+        """Cut a period into tiles by dynamic programming. Meanwhile cycles_before[i] is the least cost of the rows before i,
+        and first[i] where the last of their tiles begins."""
+        cdef int64_t i, j, w, rows, tap_set, tiles = 0
         cdef int taps
         cdef uint64_t *bits
         cdef uint64_t together[MAX_WORDS]
         cdef double cycles
-        if not self.listed:
-            self.period_tiles = self.tiles = ceil_div(self.rows, height)
-            self.period_blocks = max(1, ceil_div(self.tiles, self.most))
-            return
-        # whole[i]: the least cost of all rows before i; first[i]: where the last of their tiles begins
-        self.whole[0] = 0
+        self.cycles_before[0] = 0
         for i in range(1, self.period_rows + 1):
-            self.whole[i], taps, at = DBL_MAX, 0, -1
+            self.cycles_before[i], taps, tap_set = DBL_MAX, 0, -1
             for w in range(self.words):
                 together[w] = 0
             for rows in range(1, min(height, i) + 1):
-                if self.kind[i - rows] != at:
-                    at, taps = self.kind[i - rows], 0
-                    bits = self.inside + at * self.words
+                if self.row_set[i - rows] != tap_set:
+                    tap_set, taps = self.row_set[i - rows], 0
+                    bits = self.tap_sets + tap_set * self.words
                     for w in range(self.words):
                         together[w] |= bits[w]
                         taps += popcount(together[w])
-                cycles = (self.whole[i - rows] + (self.panels - 1) * (self.start[rows] + taps * self.tap[rows])
+                cycles = (self.cycles_before[i - rows]
+                          + (self.panels - 1) * (self.start[rows] + taps * self.tap[rows])
                           + self.start_last[rows] + taps * self.tap_last[rows])
-                if cycles < self.whole[i]:
-                    self.whole[i], self.first[i] = cycles, i - rows
+                if cycles < self.cycles_before[i]:
+                    self.cycles_before[i], self.first[i] = cycles, i - rows
         i = self.period_rows
         while i:  # from the last tile to the first: the ends take the place of the beginnings
             tiles += 1
@@ -194,25 +240,30 @@ cdef class PixelTiles:
                 j += 1
                 self.first[j] = i
         self.first[0] = 0
-        self.period_tiles = tiles
-        self.tiles = tiles * (self.rows // self.period_rows)
-        self.period_blocks = ceil_div(tiles, self.most)
-        self.whole[0] = self.last[0] = 0
-        for i in range(tiles):
+        self.period_tiles, self.tiles = tiles, tiles * (self.rows // self.period_rows)
+
+    cdef void sum_cycles(self) noexcept nogil:
+        """Set the cycles before each tile of a period."""
+        cdef int64_t i, j, w, rows
+        cdef int taps
+        cdef uint64_t together
+        self.cycles_before[0] = self.cycles_before_last[0] = 0
+        for i in range(self.period_tiles):
             rows, taps = self.first[i + 1] - self.first[i], 0
             for w in range(self.words):
-                together[0] = 0
+                together = 0
                 for j in range(self.first[i], self.first[i + 1]):
-                    together[0] |= self.inside[self.kind[j] * self.words + w]
-                taps += popcount(together[0])
-            self.whole[i + 1] = self.whole[i] + self.start[rows] + taps * self.tap[rows]
-            self.last[i + 1] = self.last[i] + self.start_last[rows] + taps * self.tap_last[rows]
+                    together |= self.tap_sets[self.row_set[j] * self.words + w]
+                taps += popcount(together)
+            self.cycles_before[i + 1] = self.cycles_before[i] + self.start[rows] + taps * self.tap[rows]
+            self.cycles_before_last[i + 1] = (self.cycles_before_last[i] + self.start_last[rows]
+                                              + taps * self.tap_last[rows])
 
     cdef int64_t row(self, int64_t tile) noexcept nogil:
         """The first row of a tile, in its period."""
         if self.listed:
             return self.first[tile % self.period_tiles]
-        return row_of_tile(self.rows, self.at_once, self.tiles, tile)
+        return row_of_tile(self.rows, self.rows_at_once, self.tiles, tile)
 
     cdef int64_t height(self, int64_t tile) noexcept nogil:
         """The rows of a tile."""
@@ -225,7 +276,7 @@ cdef class PixelTiles:
         return (block // self.period_blocks * self.period_tiles
                 + share(self.period_tiles, self.period_blocks, block % self.period_blocks))
 
-    cdef void find(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil:
+    cdef void decode(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil:
         """Decode a task."""
         cdef int64_t rest = task % (self.panels * self.tiles), first, count
         group[0] = task // (self.panels * self.tiles)
@@ -237,25 +288,25 @@ cdef class PixelTiles:
         rest -= first * self.panels
         panel[0], tile[0] = rest // count, first + rest % count
 
-    cdef double before(self, int64_t task) noexcept nogil:
-        """Cycles of all tasks before `task`."""
+    cdef double task_cycles(self, int64_t task) noexcept nogil:
+        """The cycles of all tasks before `task`."""
         cdef int64_t group, block, panel, tile, first, last, of_period
         cdef double whole, narrow, taller
         if not self.listed:  # tiles have one of two heights
-            last = ceil_div(self.rows, self.at_once)
-            first, taller = self.at_once * (last // self.tiles), last % self.tiles / <double>self.tiles
+            last = ceil_div(self.rows, self.rows_at_once)
+            first, taller = self.rows_at_once * (last // self.tiles), last % self.tiles / <double>self.tiles
             whole = self.start[first] + self.taps * self.tap[first]
             narrow = self.start_last[first] + self.taps * self.tap_last[first]
             if taller > 0:
-                first += self.at_once
+                first += self.rows_at_once
                 whole += taller * (self.start[first] + self.taps * self.tap[first] - whole)
                 narrow += taller * (self.start_last[first] + self.taps * self.tap_last[first] - narrow)
         if task == self.groups * self.panels * self.tiles:
             if not self.listed:
                 return self.groups * self.tiles * ((self.panels - 1) * whole + narrow)
             return self.groups * (self.rows // self.period_rows) * (
-                (self.panels - 1) * self.whole[self.period_tiles] + self.last[self.period_tiles])
-        self.find(task, &group, &block, &panel, &tile)
+                (self.panels - 1) * self.cycles_before[self.period_tiles] + self.cycles_before_last[self.period_tiles])
+        self.decode(task, &group, &block, &panel, &tile)
         first, last = self.block(block), self.block(block + 1)
         if not self.listed:
             return ((group * self.tiles + first) * ((self.panels - 1) * whole + narrow) + panel * (last - first) * whole
@@ -264,36 +315,122 @@ cdef class PixelTiles:
         first, last, tile = (first - of_period * self.period_tiles, last - of_period * self.period_tiles,
                              tile - of_period * self.period_tiles)
         of_period += group * (self.rows // self.period_rows)
-        return (of_period * ((self.panels - 1) * self.whole[self.period_tiles] + self.last[self.period_tiles])
-                + (self.panels - 1) * self.whole[first] + self.last[first]
-                + panel * (self.whole[last] - self.whole[first])
-                + (self.whole[tile] - self.whole[first] if panel + 1 < self.panels
-                   else self.last[tile] - self.last[first]))
+        return (of_period * ((self.panels - 1) * self.cycles_before[self.period_tiles] + self.cycles_before_last[self.period_tiles])
+                + (self.panels - 1) * self.cycles_before[first] + self.cycles_before_last[first]
+                + panel * (self.cycles_before[last] - self.cycles_before[first])
+                + (self.cycles_before[tile] - self.cycles_before[first] if panel + 1 < self.panels
+                   else self.cycles_before_last[tile] - self.cycles_before_last[first]))
 
-    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+    cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
         """Where a part of tasks [first, end) begins, if all parts are to take equally long."""
         cdef int64_t low = first, high = end, middle
         cdef double from_, goal
         if part == 0 or part == parts:
             return end if part else first
-        from_ = self.before(first)
-        goal = from_ + (self.before(end) - from_) * part / parts
+        from_ = self.task_cycles(first)
+        goal = from_ + (self.task_cycles(end) - from_) * part / parts
         while low < high:
             middle = (low + high) // 2
-            if self.before(middle) < goal:
+            if self.task_cycles(middle) < goal:
                 low = middle + 1
             else:
                 high = middle
-        if low > first and goal - self.before(low - 1) < self.before(low) - goal:
+        if low > first and goal - self.task_cycles(low - 1) < self.task_cycles(low) - goal:
             low -= 1
         return low
 
-    cdef double longest(self) noexcept nogil:
+    cdef double busiest(self) noexcept nogil:
         """Cycles of the busiest thread, as they were shared."""
         cdef int64_t total = self.groups * self.panels * self.tiles, i, at = 0, next_
         cdef double most = 0
         for i in range(self.threads if total else 0):
-            next_ = self.cut(0, total, i + 1, self.threads)
-            most = max(most, self.before(next_) - self.before(at))
+            next_ = self.share_begin(0, total, i + 1, self.threads)
+            most = max(most, self.task_cycles(next_) - self.task_cycles(at))
             at = next_
         return most
+
+    cdef void period_offsets(self, const int64_t *x_stride, const int64_t *y_stride, int64_t *x_row, int64_t *y_row,
+                             uint32_t *mask):
+        """As `offsets`, of a period of listed pixels, from its first image on; masks are 0 before."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t i, t = 0, tap, axis
+        cdef const uint64_t *bits
+        for i, (image, *pixel) in enumerate(self.pixels()):
+            x_row[i], y_row[i] = image * x_stride[0], image * y_stride[0]
+            for axis in range(3):
+                x_row[i] += (pixel[axis] * g.stride[axis] - g.before[axis]) * x_stride[axis + 1]
+                y_row[i] += pixel[axis] * y_stride[axis + 1]
+            if i == self.first[t + 1]:
+                t += 1
+            bits = self.tap_sets + self.row_set[i] * self.words
+            for tap in range(self.taps):
+                if bits[tap // 64] >> (tap % 64) & 1:
+                    mask[t * self.taps + tap] |= <uint32_t>1 << (i - self.first[t])
+
+    cdef void offsets(self, int64_t first, int64_t last, const int64_t *x_stride, const int64_t *y_stride, int64_t *x_row,
+                      int64_t *y_row, uint32_t *mask) noexcept nogil:
+        """The offsets at which each pixel of tiles [first, last) reads (its first tap) and writes; with padding, the masks
+        [tiles][taps] of the rows for which a tap is inside. Pixels are in the order of memory."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t row = self.row(first), end, run, i, axis, rest = row, x_at = 0, y_at = 0
+        cdef int64_t x_step = g.stride[2] * x_stride[3], y_step = y_stride[3]
+        cdef int64_t pixel[4]
+        cdef int64_t lo, hi
+        cdef uint64_t bit, all_taps  # wider than a mask: a run may fill a tile of 32 rows
+        cdef bint begins = True, inside = True  # a row of the image; its taps along depth and height
+        for axis in range(2, -1, -1):
+            pixel[axis + 1], rest = rest % g.out[axis], rest // g.out[axis]
+        pixel[0] = rest
+        while first < last:
+            first = first + 1 if self.padded else last  # without masks all tiles are done at once
+            end, bit, all_taps = self.row(first), 1, 0
+            if self.padded:
+                memset(mask, 0, sizeof(uint32_t) * self.taps)
+            while row < end:
+                if begins:
+                    x_at, y_at = pixel[0] * x_stride[0], pixel[0] * y_stride[0]
+                    for axis in range(3):
+                        x_at += (pixel[axis + 1] * g.stride[axis] - g.before[axis]) * x_stride[axis + 1]
+                        y_at += pixel[axis + 1] * y_stride[axis + 1]
+                    inside = True
+                    for axis in range(2):
+                        taps_inside(g, axis, pixel[axis + 1], &lo, &hi)
+                        inside &= hi - lo == g.kernel[axis]
+                if not self.padded:
+                    run = min(end - row, g.out[2] - pixel[3])
+                else:
+                    run = 1
+                    if inside and self.inside[0] <= pixel[3] < self.inside[1]:
+                        run = min(end - row, self.inside[1] - pixel[3])
+                        all_taps |= ((<uint64_t>1 << run) - 1) * bit
+                    else:
+                        self.mark_taps(pixel, <uint32_t>bit, mask)
+                    bit <<= run
+                for i in range(run):
+                    x_row[i], y_row[i] = x_at + i * x_step, y_at + i * y_step
+                x_row, y_row, x_at, y_at = x_row + run, y_row + run, x_at + run * x_step, y_at + run * y_step
+                row += run
+                pixel[3] += run
+                begins = pixel[3] == g.out[2]
+                for axis in range(2, -1, -1):  # the odometer, with carries
+                    if pixel[axis + 1] < g.out[axis]:
+                        break
+                    pixel[axis + 1] = 0
+                    pixel[axis] += 1
+            if all_taps:
+                for i in range(self.taps):
+                    mask[i] |= <uint32_t>all_taps
+            mask += self.taps
+
+    cdef void mark_taps(self, const int64_t *pixel, uint32_t bit, uint32_t *mask) noexcept nogil:
+        """Set a bit in the masks of the taps with which a pixel reads inside the input."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t lo[3]
+        cdef int64_t hi[3]
+        cdef int64_t a, b, c
+        for a in range(3):
+            taps_inside(g, <int>a, pixel[a + 1], &lo[a], &hi[a])
+        for a in range(lo[0], hi[0]):
+            for b in range(lo[1], hi[1]):
+                for c in range(lo[2], hi[2]):
+                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit

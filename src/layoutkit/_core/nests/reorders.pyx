@@ -10,7 +10,7 @@ from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport aligned, ceil_div, share
 from .operation cimport MAX_ARRAYS, Operation
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 
 import_array()
 

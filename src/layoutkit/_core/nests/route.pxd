@@ -4,7 +4,7 @@ from numpy cimport ndarray
 from ..kernels.elementwise cimport LK_MAX_STEPS, lk_epilogue, lk_step
 from ..runtime.pool cimport Pool
 from .executor cimport Executor
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 
 
 cdef class Epilogue:

@@ -17,7 +17,7 @@ from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row, element_bytes, types_named
 from ..runtime.signals cimport go_on, interrupted
 from .executor cimport Executor, aligned
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 
 import_array()
 

@@ -7,7 +7,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels.elementwise cimport lk_epilogue
 from .executor cimport aligned
 from .operation cimport Operation
-from .reorder cimport Reordering
+from .reordering cimport Reordering
 from .route cimport Epilogue, Route
 
 import_array()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...._core.nests.operation import Operation
-from ...._core.nests.reorder import Reordering
+from ...._core.nests.reordering import Reordering
 from ...._core.nests.reorders import OnCopies
 from ....reorders.binding import compiled
 from ...ir import Node

@@ -1,0 +1,19 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+class Reordering: ...
+
+class BoundReorder:
+    def __new__(
+        cls,
+        moves: Reordering,
+        dtypes: tuple[np.dtype[Any], np.dtype[Any]],
+        src: Any,
+        dst: Any,
+        threads: int,
+        what: str,
+        check: Callable[[Any, str], object],
+    ) -> BoundReorder: ...
+    def __call__(self, array: np.ndarray, out: np.ndarray) -> None: ...
