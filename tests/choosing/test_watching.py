@@ -11,7 +11,7 @@ import pytest
 
 import layoutkit as lk
 from layoutkit.choosing import verbose, watching
-from layoutkit.choosing.watching import Event, Ran, executed
+from layoutkit.choosing.watching import CallInfo, Event, watched
 
 X = np.ones((1, 16, 8, 8), np.float32)
 W = np.ones((16, 16, 3, 3), np.float32)
@@ -88,10 +88,10 @@ def test_calls_that_fail_are_not_told_and_break_nothing():
 
     with lk.profile() as p:
         with pytest.raises(MemoryError):
-            executed(lambda: Ran("a", "b", "c", 1), fail)
+            watched(lambda: CallInfo("a", "b", "c", 1), fail)
         with pytest.raises(ValueError):
             lk.reorder(X, "NCHW", "OIHW")
-        assert executed(lambda: Ran("a", "b", "c", 1), int, "3") == 3
+        assert watched(lambda: CallInfo("a", "b", "c", 1), int, "3") == 3
     assert [e.operation for e in p.events] == ["a"]
 
 

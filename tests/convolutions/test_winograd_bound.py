@@ -114,7 +114,7 @@ def mutated(rng, x):
 
 
 def in_range(x, w):
-    """Held within the range that the bound is stated for, as float32."""
+    """Argument within the range that the bound is stated for, as float32."""
     x = np.clip(x, -winograd.LARGEST_INPUT, winograd.LARGEST_INPUT).astype(np.float32)
     sums = abs(w).max(tuple(range(1, w.ndim)), keepdims=True) * w[0].size
     w = (w / np.maximum(1, 1.001 * sums / winograd.LARGEST_SUM)).astype(np.float32)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Ran(NamedTuple):
+class CallInfo(NamedTuple):
     """What a call ran."""
 
     operation: str
@@ -63,9 +63,8 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def executed(ran: Callable[[], Ran], run: Callable[..., Any], *call: Any) -> Any:
-    """``run(*call)``, reported to watchers unless it is inside a watched call. `ran` is called afterwards and returns
-    what ran."""
+def watched(info: Callable[[], CallInfo], run: Callable[..., Any], *call: Any) -> Any:
+    """``run(*call)``, reported to watchers unless it is inside a watched call; `info` is called afterwards."""
     if not watchers or _here.watched:
         return run(*call)
     _here.watched = True
@@ -73,7 +72,7 @@ def executed(ran: Callable[[], Ran], run: Callable[..., Any], *call: Any) -> Any
         start = time.perf_counter()
         result = run(*call)
         seconds = time.perf_counter() - start
-        event = Event(*ran(), start, seconds, threading.get_ident())
+        event = Event(*info(), start, seconds, threading.get_ident())
         for watcher in tuple(watchers):
             watcher(event)
     finally:
@@ -81,15 +80,15 @@ def executed(ran: Callable[[], Ran], run: Callable[..., Any], *call: Any) -> Any
     return result
 
 
-def executed_in_steps(run: Callable[[], T], steps: Callable[[], Iterable[tuple[Ran, float, float]]]) -> T:
+def watched_in_steps(run: Callable[[], T], steps: Callable[[], Iterable[tuple[CallInfo, float, float]]]) -> T:
     """``run()``, whose `steps`, with their beginning and seconds, are reported to watchers when it has ended."""
     if not watchers or _here.watched:
         return run()
     _here.watched = True
     try:
         result = run()
-        for ran, start, seconds in steps():
-            event = Event(*ran, start, seconds, threading.get_ident())
+        for info, start, seconds in steps():
+            event = Event(*info, start, seconds, threading.get_ident())
             for watcher in tuple(watchers):
                 watcher(event)
     finally:

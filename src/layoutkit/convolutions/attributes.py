@@ -24,7 +24,7 @@ class Attributes:
 
 
 @dataclass(frozen=True)
-class OfFilter(Attributes):
+class FilterAttributes(Attributes):
     """Of a convolution with a filter: what planning it depends on."""
 
     filter_shape: Any = None

@@ -17,17 +17,17 @@ from ..choosing.limits import disturbed, peak_limit
 from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
 from ..choosing.threads import get_num_threads
-from ..choosing.watching import Ran
+from ..choosing.watching import CallInfo
 from ..formats.families import ACTIVATIONS, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
-from ..memory.arguments import hold
+from ..memory.arguments import tensor_argument
 from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
 from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import explaining, renamed, with_parameters
 from .algorithms import AUTO
-from .attributes import OfFilter
+from .attributes import FilterAttributes
 from .descriptions import on_threads
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
@@ -240,7 +240,7 @@ _DOC = """A {0} whose filter is packed once, for all calls: ``op(x, out=None, ad
     """
 
 
-def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
+def documented_by(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
     """Describe the class of a `kind` of operation by the function that does the same for one call."""
 
     def describe(cls: C) -> C:
@@ -253,7 +253,7 @@ def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
 def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **given: Any) -> Exception:
     """An error about a filter or attributes, extended by what is wrong with the input `x`, as far as it is known.
 
-    `given`: fields of `OfFilter`, as far as they were given."""
+    `given`: fields of `FilterAttributes`, as far as they were given."""
     faults = Faults(what)
     faults.errors += getattr(error, "faults", [error])
     layout, groups = given.get("layout"), given.get("groups", 1)
@@ -276,19 +276,19 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **given: 
 def with_swapped(error: Exception, rank: int, x: Any, w: Any, **given: Any) -> Exception:
     """An error of a call, extended by whether `x` and `w` would fit if they were swapped.
 
-    `given`: fields of `OfFilter`, as far as they were given."""
+    `given`: fields of `FilterAttributes`, as far as they were given."""
     if isinstance(x, Tensor) or isinstance(w, Tensor):
         return error
-    hint, known = "", {f.name for f in fields(OfFilter)}
+    hint, known = "", {f.name for f in fields(FilterAttributes)}
     with suppress(TypeError, ValueError):
-        a = OfFilter(**{name: value for name, value in given.items() if name in known})
+        a = FilterAttributes(**{name: value for name, value in given.items() if name in known})
         layout = Layout(meaning_of_activations(rank) if a.layout is None else a.layout)
         of_filter = Layout(meaning_of_filters(rank) if a.filter_layout is None else a.filter_layout)
         hint = swapped(a, layout, of_filter, np.shape(x), np.shape(w))
     return type(error)(f"{error}{hint}") if hint and isinstance(error, ValueError) else error
 
 
-def shape_asked(f: Filter, value: Any) -> tuple[int, ...]:
+def input_shape(f: Filter, value: Any) -> tuple[int, ...]:
     """The logical shape of an input: the shape itself, or that of an array or Tensor."""
     if isinstance(value, Tensor) or getattr(value, "ndim", 1) > 1:
         return f.take(value, None).shape
@@ -312,7 +312,9 @@ def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[n
 
 def _like_result(f: Filter, value, out: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
     """The array of a tensor like the result, of logical `shape`; raise if it is not."""
-    array = hold(value, f.out_layout, shape, what).array if isinstance(value, Tensor) else as_array(value, what)
+    array = (
+        tensor_argument(value, f.out_layout, shape, what).array if isinstance(value, Tensor) else as_array(value, what)
+    )
     check_type(array, f.dst_dtype, what)
     if array.shape != out.shape:
         raise ValueError(f"{what} has shape {array.shape}, expected the result's {out.shape}")
@@ -350,7 +352,7 @@ def _tensor(f: Filter, operand: Operand, add, out: np.ndarray, shape: tuple[int,
     return array if same or not out.size else laid_out_as(array, out)
 
 
-def imagined(f: Filter, y: np.ndarray, add: bool) -> tuple[np.ndarray | None, Epilogue | None]:
+def workspace_operands(f: Filter, y: np.ndarray, add: bool) -> tuple[np.ndarray | None, Epilogue | None]:
     """For how much workspace a call needs: `add`, which may be `y`, and an epilogue with its tensors."""
     if not f.operands:
         return y if add else None, f.epilogue
@@ -373,14 +375,14 @@ def check_workspace(
         raise ValueError(f"{what} overlaps x, out or add")
 
 
-def ran(what: str, task: Problem, threads: int) -> Ran:
+def call_info(what: str, task: Problem, threads: int) -> CallInfo:
     """What a call of an operation `what` runs by its best candidate."""
-    return Ran(what, task.key, choices(task)[0].candidate.name, threads)
+    return CallInfo(what, task.key, choices(task)[0].candidate.name, threads)
 
 
-def ran_packing(f: Filter, packing: str) -> Ran:
+def packing_info(f: Filter, packing: str) -> CallInfo:
     """What packs the filter of an operation."""
-    return Ran("pack", PackTask(f.oc, f.ic, f.kernel, f.groups, f.types).key, packing, get_num_threads())
+    return CallInfo("pack", PackTask(f.oc, f.ic, f.kernel, f.groups, f.types).key, packing, get_num_threads())
 
 
 def plan_of(

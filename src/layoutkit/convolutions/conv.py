@@ -18,7 +18,7 @@ from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
-from ..choosing.watching import executed, watchers
+from ..choosing.watching import watched, watchers
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
@@ -30,23 +30,23 @@ from .algorithms import AUTO, NAMES
 from .border import Bordered
 from .calls import (
     ConvolutionBase,
+    call_info,
     check_workspace,
+    documented_by,
     finish,
-    imagined,
-    once_and_kept,
+    input_shape,
+    packing_info,
     plan_of,
-    ran,
-    ran_packing,
-    shape_asked,
     with_input,
     with_swapped,
+    workspace_operands,
 )  # fmt: skip
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem, Pairs
 from .route import Arrays, Runs
 from .task import ConvTask, best_route, contiguous, slowness
-from .types import asked_of, check_type
+from .types import check_type, dtype_for
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
@@ -185,8 +185,8 @@ class _Conv(ConvolutionBase):
         if packed is None:
             f = self._filter
             with at_most(self._threads):
-                then = partial(ran_packing, f, route.packing)
-                packed = self._packed[key] = executed(then, route.pack, f.w, f.bias_over(f.w))
+                info = partial(packing_info, f, route.packing)
+                packed = self._packed[key] = watched(info, route.pack, f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
@@ -262,8 +262,8 @@ class _Conv(ConvolutionBase):
             add = out
         if out.size:
             if watchers:
-                then = partial(ran, self._filter.what, task, threads)
-                executed(then, run, x, w, bias, out, epilogue, add, workspace)
+                info = partial(call_info, self._filter.what, task, threads)
+                watched(info, run, x, w, bias, out, epilogue, add, workspace)
             else:
                 run(x, w, bias, out, epilogue, add, workspace)
         return out
@@ -284,7 +284,7 @@ class _Conv(ConvolutionBase):
             The shape does not fit the filter.
         """
         f = self._filter
-        shape = shape_asked(f, shape)
+        shape = input_shape(f, shape)
         p, border = f.problem(shape), f.border(shape)[0]
         arrays = contiguous(p)
         if border is not None:
@@ -295,7 +295,7 @@ class _Conv(ConvolutionBase):
             route = Bordered(border, route, f.src_dtype)
         y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
         like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
-        return route.run.needs(like, *imagined(f, like, add))
+        return route.run.needs(like, *workspace_operands(f, like, add))
 
     def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
         f = self._filter
@@ -324,7 +324,7 @@ class _Conv(ConvolutionBase):
             The shape does not fit the filter.
         """
         f = self._filter
-        p = f.problem(shape_asked(f, shape))
+        p = f.problem(input_shape(f, shape))
         task = self._task(p)
         rows = f.types.peak
 
@@ -530,7 +530,7 @@ def conv2d(
             "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape,
             out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
-            dtype=asked_of(dtype, x, w), zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+            dtype=dtype_for(dtype, x, w), zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
             padding_mode=padding_mode, strided=True,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
@@ -559,17 +559,17 @@ def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **a
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-@once_and_kept(conv1d, "convolution")
+@documented_by(conv1d, "convolution")
 class Conv1d(_Conv):
     rank = 1
 
 
-@once_and_kept(conv2d, "convolution")
+@documented_by(conv2d, "convolution")
 class Conv2d(_Conv):
     rank = 2
 
 
-@once_and_kept(conv3d, "convolution")
+@documented_by(conv3d, "convolution")
 class Conv3d(_Conv):
     rank = 3
 
@@ -586,7 +586,7 @@ def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
 
 
 def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
-    attributes["dtype"] = asked_of(dtype, x, w)
+    attributes["dtype"] = dtype_for(dtype, x, w)
     try:
         return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
     except (TypeError, ValueError) as error:

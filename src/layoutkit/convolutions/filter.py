@@ -13,15 +13,15 @@ from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..formats.nearest import none_of
-from ..memory.arguments import Held, hold, logical
-from ..memory.arrays import as_array, held_shape
+from ..memory.arguments import Argument, logical, tensor_argument
+from ..memory.arrays import as_array, shape_held
 from ..memory.faults import Faults
 from ..memory.tensor import Tensor
 from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import has_transforms
-from .attributes import OfFilter
+from .attributes import FilterAttributes
 from .border import ELSEWHERE, MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
@@ -42,12 +42,12 @@ class Checked:
         The operation, for errors.
     rank : int
         How many spatial axes it has.
-    w : Held
+    w : Argument
         A filter of such convolutions: its type, layout and shape count.
-    given : OfFilter
+    given : FilterAttributes
     """
 
-    def __init__(self, what: str, rank: int, w: Held, given: OfFilter) -> None:
+    def __init__(self, what: str, rank: int, w: Argument, given: FilterAttributes) -> None:
         self.what = what
         self.defaulted = given.layout is None and given.out_layout is None
         activations = meaning_of_activations(rank)
@@ -96,7 +96,7 @@ class Checked:
 def checked(what: str, rank: int, w, given: dict[str, Any]):
     """The attributes of a convolution, the array of its filter, and whether other calls share the attributes.
 
-    `given`: fields of `OfFilter`.
+    `given`: fields of `FilterAttributes`.
     """
     key = None
     if given.get("filter_shape") is None:
@@ -104,8 +104,8 @@ def checked(what: str, rank: int, w, given: dict[str, Any]):
         attributes = None if key is None else plans.get(key)
         if attributes is not None:
             return attributes, w, True
-    fields = OfFilter(**given)
-    weights = hold_filter(w, fields.filter_layout, fields.filter_shape, rank, what)
+    fields = FilterAttributes(**given)
+    weights = filter_argument(w, fields.filter_layout, fields.filter_shape, rank, what)
     attributes = Checked(what, rank, weights, fields)
     attributes.order_given |= isinstance(w, Tensor)
     return attributes if key is None else plans.put(key, attributes), weights.array, key is not None
@@ -131,13 +131,13 @@ def _check_layouts(layout: Layout, out_layout: Layout, activations: str, what: s
     if not out_layout.is_dense:
         raise ValueError(f"{what}: out_layout {out_layout} has explicit strides; give them by out=")
     for name, value in (("layout", layout), ("out_layout", out_layout)):
-        check_role(value, activations, f"{what}: {name}")
+        check_dimensions(value, activations, f"{what}: {name}")
 
 
 class Filter(Checked):
     """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view.
 
-    `given`: fields of `OfFilter`.
+    `given`: fields of `FilterAttributes`.
     """
 
     threads: int | None = None  # that look at its values at most
@@ -360,15 +360,15 @@ class Filter(Checked):
             raise ValueError(f"{self.what}: {name} has shape {values.shape}, expected ({self.oc},)")
         return np.ascontiguousarray(values)
 
-    def take(self, x, shape: Sequence[int] | None) -> Held:
+    def take(self, x, shape: Sequence[int] | None) -> Argument:
         """An input `x`, of logical `shape` where that is given."""
         what = f"{self.what}: x"
         if isinstance(x, Tensor):
-            check_role(x.layout, meaning_of_activations(len(self.kernel)), f"{what} is a Tensor whose layout")
-            source = hold(x, self.given_layout, shape, what)
+            check_dimensions(x.layout, meaning_of_activations(len(self.kernel)), f"{what} is a Tensor whose layout")
+            source = tensor_argument(x, self.given_layout, shape, what)
         else:
             array = as_array(x, what)
-            source = Held(array, self.layout, self.shape_of(array, shape))
+            source = Argument(array, self.layout, self.shape_of(array, shape))
         check_type(source.array, self.src_dtype, what)
         return source
 
@@ -381,7 +381,7 @@ class Filter(Checked):
                 f"{axes}, or of {axes - 1} without the batch"
                 f"{lacks_channels('x', self.layout, x.shape) if self.ic == 1 else ''}"
             )
-        stored = held_shape(x, self.given_layout, shape, f"{self.what}: x")
+        stored = shape_held(x, self.given_layout, shape, f"{self.what}: x")
         if shape is not None:
             return stored
         expected = (stored[0], self.ic, *stored[2:])
@@ -405,7 +405,7 @@ def _integer(value, element: str, what: str) -> int:
     return int(value)
 
 
-def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Held:
+def filter_argument(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Argument:
     """The caller's filter, with so many spatial axes."""
     filters = meaning_of_filters(rank)
     if layout is None:
@@ -413,18 +413,18 @@ def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, ran
     elif (layout := Layout(layout)).rank != rank + 2:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
     try:
-        weights = hold(w, layout, shape, f"{what}: w")
+        weights = tensor_argument(w, layout, shape, f"{what}: w")
     except ValueError as error:
         hint = "" if layout is None else lacks_channels("w", Layout(layout), np.shape(w))
         raise ValueError(f"{error}{hint}") from None
-    check_role(weights.layout, filters, f"{what}: filter_layout")
+    check_dimensions(weights.layout, filters, f"{what}: filter_layout")
     return weights
 
 
 def without_groups(w, layout: Layout, shape: Sequence[int] | None, groups: Any, what: str) -> tuple[np.ndarray, int]:
     """A filter in a layout of (G, O/G, I/G, *k) as (O, I/G, *k), and G, which `groups` must be if it is not 1."""
-    weights = hold(w, layout, shape, f"{what}: w")
-    check_role(layout, "g" + meaning_of_filters(layout.rank - 3), f"{what}: filter_layout")
+    weights = tensor_argument(w, layout, shape, f"{what}: w")
+    check_dimensions(layout, "g" + meaning_of_filters(layout.rank - 3), f"{what}: filter_layout")
     (count, each, *rest) = weights.shape
     (asked,) = per_axis(groups, 1, f"{what}: groups", 1)
     if asked not in (1, count):
@@ -438,7 +438,7 @@ def without_groups(w, layout: Layout, shape: Sequence[int] | None, groups: Any, 
     return array.reshape(count * each, *rest), max(count, 1)
 
 
-def check_role(layout: Layout, meaning: str, what: str) -> None:
+def check_dimensions(layout: Layout, meaning: str, what: str) -> None:
     """Raise ValueError unless `layout` has as many dimensions as `meaning`, and no names of others."""
     if layout.rank != len(meaning):
         raise ValueError(f"{what} {layout} has {layout.rank} dimensions, expected {len(meaning)}")

@@ -293,7 +293,7 @@ class TransposedRoute:
             x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
         if self.y_moves:
             y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
-        like = stands_for(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
+        like = placeholder(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
         self.steps: list[tuple[SubConvolution, Runs]] = [
             (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides), compiled))
             for part, choice in zip(task.convolutions, task.tasks())
@@ -385,7 +385,7 @@ def _aligned(nbytes: int) -> int:
     return -(-nbytes // 64) * 64
 
 
-def stands_for(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
+def placeholder(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
     """An array of this shape and these strides that is never touched."""
     return np.lib.stride_tricks.as_strided(np.broadcast_to(dtype.type(0), shape), shape, strides)
 

@@ -18,7 +18,7 @@ from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
-from ..choosing.watching import executed
+from ..choosing.watching import watched
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
@@ -30,21 +30,21 @@ from ..signatures import like, with_parameters
 from .algorithms import AUTO
 from .calls import (
     ConvolutionBase,
+    call_info,
     check_workspace,
+    documented_by,
     finish,
-    imagined,
-    once_and_kept,
+    input_shape,
+    packing_info,
     plan_of,
-    ran,
-    ran_packing,
-    shape_asked,
+    workspace_operands,
 )
 from .conv import conv2d
-from .filter import Filter, call_key, hold_filter
-from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps, stands_for
+from .filter import Filter, call_key, filter_argument
+from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, placeholder, some_taps
 from .problem import MAX_SIZE, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
-from .types import asked_of
+from .types import dtype_for
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
@@ -63,7 +63,7 @@ class _ConvTranspose(ConvolutionBase):
         rank, what = self.rank, self._what or f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
-        weights = hold_filter(w, filter_layout, filter_shape, rank, what)
+        weights = filter_argument(w, filter_layout, filter_shape, rank, what)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if weights.shape[1] % groups:
             raise ValueError(f"{what}: {weights.shape[1]} input channels do not divide into {groups} groups")
@@ -248,8 +248,8 @@ class _ConvTranspose(ConvolutionBase):
         if copied:
             out[...] = add
             add = out
-        then = partial(ran, f.what, route.task, route.task.threads)
-        executed(then, route.run, x, packed, out, epilogue, add, workspace)
+        info = partial(call_info, f.what, route.task, route.task.threads)
+        watched(info, route.run, x, packed, out, epilogue, add, workspace)
         return out
 
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
@@ -295,8 +295,8 @@ class _ConvTranspose(ConvolutionBase):
         packed = self._packed.get(key)
         if packed is None:
             with at_most(self._threads):
-                then = partial(ran_packing, self._filter, step.packing)
-                packed = executed(then, route.pack, part, step, self._filter)
+                info = partial(packing_info, self._filter, step.packing)
+                packed = watched(info, route.pack, part, step, self._filter)
             if packed is not None:
                 self._packed[key] = packed
         return packed
@@ -316,8 +316,8 @@ class _ConvTranspose(ConvolutionBase):
         TypeError, ValueError
             The shape does not fit the filter.
         """
-        route = self._route(self._task(shape_asked(self._filter, shape)))
-        residual, epilogue = imagined(self._filter, route.native, add)
+        route = self._route(self._task(input_shape(self._filter, shape)))
+        residual, epilogue = workspace_operands(self._filter, route.native, add)
         return route.needs(residual is not None, epilogue)
 
     def _route(self, task: TransposedTask) -> TransposedRoute:
@@ -340,7 +340,7 @@ class _ConvTranspose(ConvolutionBase):
             The shape does not fit the filter.
         """
         f = self._filter
-        task = self._task(shape_asked(f, shape))
+        task = self._task(input_shape(f, shape))
 
         def more_facts(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
             for one in task.tasks():
@@ -421,7 +421,7 @@ def operation(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int
 
 def _inner(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array that stands for one in the workspace: it is never touched."""
-    return stands_for(layout.physical_shape(shape), dtype, contiguous_strides(layout, shape, dtype.itemsize))
+    return placeholder(layout.physical_shape(shape), dtype, contiguous_strides(layout, shape, dtype.itemsize))
 
 
 def _moves(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
@@ -510,17 +510,17 @@ def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-@once_and_kept(conv_transpose1d, "transposed convolution")
+@documented_by(conv_transpose1d, "transposed convolution")
 class ConvTranspose1d(_ConvTranspose):
     rank = 1
 
 
-@once_and_kept(conv_transpose2d, "transposed convolution")
+@documented_by(conv_transpose2d, "transposed convolution")
 class ConvTranspose2d(_ConvTranspose):
     rank = 2
 
 
-@once_and_kept(conv_transpose3d, "transposed convolution")
+@documented_by(conv_transpose3d, "transposed convolution")
 class ConvTranspose3d(_ConvTranspose):
     rank = 3
 
@@ -533,7 +533,7 @@ def _once(cls, x, w, bias, add, out, shape, **attributes) -> Any:
 
 
 def _over(cls, x, w, bias, layout=None, dtype=None, **attributes) -> _ConvTranspose:
-    return cls.once(w, bias, layout=layout_for(x, layout), dtype=asked_of(dtype, x, w), **attributes)
+    return cls.once(w, bias, layout=layout_for(x, layout), dtype=dtype_for(dtype, x, w), **attributes)
 
 
 @planner(conv_transpose1d)

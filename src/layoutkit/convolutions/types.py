@@ -136,7 +136,7 @@ def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
     return Given(types, BITS if bits else types.src, BITS if bits and wanted == "bf16" else types.dst)
 
 
-def asked_of(asked: Any, x: Any, w: Any) -> Any:
+def dtype_for(asked: Any, x: Any, w: Any) -> Any:
     """`asked` of `types_of`, of a call that has the input too: with a filter of int8 it says what the source is."""
     if isinstance(asked, tuple) or getattr(w, "dtype", None) != np.int8:
         return asked

@@ -16,7 +16,7 @@ from ..convolutions.conv import CLASSES
 from ..convolutions.epilogue import in_words
 from ..convolutions.filter import Filter
 from ..convolutions.order import SMALL_GROUP_CHANNELS, reproducible
-from ..convolutions.types import asked_of, check_type
+from ..convolutions.types import check_type, dtype_for
 from ..memory.arguments import logical
 from ..memory.tensor import Tensor
 from .activations import have_tensors, of_channels, split, with_tensors
@@ -153,7 +153,7 @@ def conv3d(x, w, bias=None, *, chunks=None, threads=1, **attributes) -> da.Array
 
 
 def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **attributes) -> da.Array:
-    attributes["dtype"] = asked_of(attributes.get("dtype"), x, w)
+    attributes["dtype"] = dtype_for(attributes.get("dtype"), x, w)
     attributes |= {name: in_memory(attributes.get(name), what, name) for name in ("scale",)}
     parameters = dict(attributes, w=in_memory(w, what, "w"), bias=in_memory(bias, what, "bias"))
     plain = Filter(what, rank, strided=True, **parameters | {"activation": None})

@@ -117,7 +117,7 @@ def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, *
     x, single = with_batch(x, src, what)
     source = source_of(x, what, "x")
     shape = (1, *shape) if single and shape is not None else shape
-    p = memory.asked(what, rank, mean, placeholder(source), kernel, layout=src, shape=shape, **attributes)
+    p = memory.checked(what, rank, mean, placeholder(source), kernel, layout=src, shape=shape, **attributes)
     layout, shape = p.layout, p.source.shape
     if any(layout.block(dim) > 1 for dim in range(2, rank + 2)):  # windows begin at any element
         last = CHANNELS_LAST[rank + 2]

@@ -1,4 +1,4 @@
-"""`beta`: gradients that are added to what there is."""
+"""`beta`: gradients that are added to what `out` holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..reorders.reorder import reorder
 
 
 def check_beta(beta: Any, out: Any, what: str) -> None:
-    """Raise unless `beta` is a number to multiply what `out` holds by."""
+    """Raise unless `beta` is a finite number, and there is an `out` to multiply by it."""
     if not isinstance(beta, int | float | np.number) or not np.isfinite(beta):
         raise ValueError(f"{what}: beta must be a finite number, got {beta!r}")
     if beta and out is None:
@@ -22,8 +22,8 @@ def check_beta(beta: Any, out: Any, what: str) -> None:
 def add_scaled(
     addend: np.ndarray | None, out: np.ndarray, layout: Layout, shape: tuple[int, ...], element: str, beta: float
 ) -> None:
-    """``found + beta * out`` in `out`, which may hold bfloat16 as bits; None: nothing is added."""
+    """``addend + beta * out`` in `out`, which may hold bfloat16 as bits; None: nothing is added."""
     alpha = 1.0 if addend is not None else 0.0
     source = (out.copy() if addend is None else addend).view(dtype_of(element))
-    named = ("bfloat16",) * 2 if element == "bf16" else None
-    reorder(source, layout, layout, shape=shape, out=out.view(dtype_of(element)), dtype=named, alpha=alpha, beta=beta)
+    dtype = ("bfloat16",) * 2 if element == "bf16" else None
+    reorder(source, layout, layout, shape=shape, out=out.view(dtype_of(element)), dtype=dtype, alpha=alpha, beta=beta)

@@ -9,50 +9,47 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
-from ..choosing.watching import Ran, executed
+from ..choosing.watching import CallInfo, watched
 from ..convolutions.problem import sizes_text
-from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
+from ..convolutions.types import TYPES, conversion_of, dtype_of
 from ..formats.layout import Layout
 from ..formats.nearest import near
-from ..memory.arguments import hold, layout_for, target
-from ..memory.arrays import check_out, empty
+from ..memory.arguments import layout_for, result_array, returned, tensor_argument
 from ..memory.foreign import takes_torch
-from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from .arguments import check_same_type, float_types
 
-CHUNK = 1 << 14  # elements at a time, so that what is in between stays in the caches
+CHUNK = 1 << 14  # elements at a time, so that intermediate results stay in the caches
+LIMIT = 1000.0  # beyond it the slopes of smooth activations are their limits; x**3 does not overflow
 
 
-FAR = 1000.0  # the slope of a smooth activation is what it tends to from here on, and x**3 is a number still
-
-
-def _near(x: np.ndarray) -> np.ndarray:
-    """x, but where slopes are what they tend to something finite."""
-    return np.clip(x, -FAR, FAR)
+def _limited(x: np.ndarray) -> np.ndarray:
+    """x within the limits beyond which slopes do not change, so that no Inf - Inf gives NaN."""
+    return np.clip(x, -LIMIT, LIMIT)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * np.tanh(0.5 * x) + 0.5
 
 
-def _clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
+def _inside(x: np.ndarray, low: float, high: float) -> np.ndarray:
     return ((x > low) | (low == -inf)) & ((x < high) | (high == inf))
 
 
 def _swish(x: np.ndarray, beta: float = 1.0) -> np.ndarray:
-    v = _near(beta * x)
+    v = _limited(beta * x)
     s = _sigmoid(v)
     return s * (1 + v * (1 - s))
 
 
 def _mish(x: np.ndarray) -> np.ndarray:
-    x = _near(x)
+    x = _limited(x)
     t = np.tanh(np.logaddexp(x, 0))
     return t + x * (1 - t * t) * _sigmoid(x)
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    a, x = sqrt(2 / pi), _near(x)
+    a, x = sqrt(2 / pi), _limited(x)
     t = np.tanh(a * (x + 0.044715 * x**3))
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x)
 
@@ -64,8 +61,8 @@ def _hardswish(x: np.ndarray) -> np.ndarray:
 # The derivative at x, by the name of the activation and how many numbers come with it; at a kink that of torch.
 DERIVATIVES: dict[tuple[str, int], Callable[..., np.ndarray]] = {
     ("relu", 0): lambda x: x > 0,
-    ("relu6", 0): lambda x: _clip(x, 0, 6),
-    ("clip", 2): _clip,
+    ("relu6", 0): lambda x: _inside(x, 0, 6),
+    ("clip", 2): _inside,
     ("leaky_relu", 1): lambda x, a: np.where(x > 0, 1, x.dtype.type(a)),
     ("elu", 1): lambda x, a: np.where(x > 0, 1, x.dtype.type(a) * np.exp(np.minimum(x, 0))),
     ("sigmoid", 0): lambda x: _sigmoid(x) * _sigmoid(-x),
@@ -75,7 +72,7 @@ DERIVATIVES: dict[tuple[str, int], Callable[..., np.ndarray]] = {
     ("mish", 0): _mish,
     ("gelu_tanh", 0): _gelu_tanh,
     ("hardswish", 0): _hardswish,
-    ("hardsigmoid", 2): lambda x, a, b: x.dtype.type(a) * _clip(x * x.dtype.type(a) + x.dtype.type(b), 0, 1),
+    ("hardsigmoid", 2): lambda x, a, b: x.dtype.type(a) * _inside(x * x.dtype.type(a) + x.dtype.type(b), 0, 1),
     ("softplus", 0): _sigmoid,
 }
 
@@ -122,43 +119,36 @@ def activation_input(
     name, *numbers = activation if isinstance(activation, tuple | list) and activation else (activation,)
     slope = DERIVATIVES.get((name, len(numbers))) if isinstance(name, str) else None
     if slope is None or not all(isinstance(n, int | float | np.number) for n in numbers):
-        close = near(name, (known for known, _ in DERIVATIVES))
+        close = near(name, (activation for activation, _ in DERIVATIVES))
         hint = f"; did you mean {close!r}?" if close and close != name else ""
         raise ValueError(f"{what}: activation {activation!r}: expected {_names()}{hint}")
     layout = layout_for(x, layout)
     layout = Layout("NCHW" if layout is None else layout)
-    source = hold(x, layout, shape, f"{what}: x")
+    source = tensor_argument(x, layout, shape, f"{what}: x")
     grad_layout = layout_for(grad_output, grad_layout)
-    gradient = hold(grad_output, layout if grad_layout is None else grad_layout, source.shape, f"{what}: grad_output")
-    types = types_of(source.array, dtype, f"{what}: x").types
-    if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
-    if gradient.array.dtype != source.array.dtype:
-        raise TypeError(f"{what}: grad_output is of {gradient.array.dtype}, x of {source.array.dtype}")
-    threads, dense, element = check_threads(threads), layout.dense, types.elements[0]
+    gradient = tensor_argument(
+        grad_output, layout if grad_layout is None else grad_layout, source.shape, f"{what}: grad_output"
+    )
+    element = float_types(source.array, dtype, what).elements[0]
+    check_same_type(gradient.array, source.array, what)
+    threads, dense = check_threads(threads), layout.dense
     dy = gradient.array
     if gradient.layout.dense != dense:
         dy = reorder(dy, gradient.layout.dense, dense, shape=source.shape, threads=threads)
-    if out is None:
-        to = empty(source.array.shape, source.array.dtype, what)
-    else:
-        to = target(out, dense, source.shape, 0, what)
-        check_out(to, source.array.shape, source.array.dtype, (), what)
+    to = result_array(out, dense, source.shape, source.array.dtype, (), what)
     wide = dtype_of(TYPES[element].elements[2])
     problem = f"{what} {sizes_text(source.shape)} {dense} {element} {name}"
-    executed(lambda: Ran(what, problem, "element by element", 1), _fill, source.array, dy, to,
-             lambda v: _at(v, slope(v, *map(float, numbers))), element, wide)  # fmt: skip
+    watched(lambda: CallInfo(what, problem, "element by element", 1), _fill, source.array, dy, to,
+             lambda v: _with_nan(v, slope(v, *map(float, numbers))), element, wide)  # fmt: skip
     if dense.full_shape(source.shape) != source.shape:  # pads may hold anything
         reorder(to.copy(), dense, dense, shape=source.shape, out=to, threads=threads)
-    if out is not None:
-        return out
-    return Tensor(to, dense, source.shape) if isinstance(x, Tensor) else to
+    return returned(to, dense, source.shape, x, out)
 
 
-def _at(x: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+def _with_nan(x: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """The slopes at x; that of NaN is NaN."""
-    unknown = np.isnan(x)
-    return np.where(unknown, x, slopes) if unknown.any() else slopes
+    nan = np.isnan(x)
+    return np.where(nan, x, slopes) if nan.any() else slopes
 
 
 def _fill(x, dy, to, slope: Callable[[np.ndarray], np.ndarray], element: str, wide: np.dtype) -> None:

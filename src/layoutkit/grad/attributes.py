@@ -10,7 +10,7 @@ from ..convolutions.problem import per_axis
 
 
 @dataclass(frozen=True)
-class OfGradient(Attributes):
+class GradientAttributes(Attributes):
     """The convolution of a gradient, as it was given: see `conv2d_input` and `conv2d_weight` for the parameters."""
 
     grad_layout: Any = None
@@ -26,7 +26,7 @@ class OfGradient(Attributes):
 
 
 @dataclass(frozen=True)
-class OfInput(OfGradient):
+class InputAttributes(GradientAttributes):
     """Of the gradient of an input."""
 
     filter_shape: Any = None
@@ -34,7 +34,7 @@ class OfInput(OfGradient):
 
 
 @dataclass(frozen=True)
-class OfWeight(OfGradient):
+class WeightAttributes(GradientAttributes):
     """Of the gradient of a filter."""
 
     shape: Any = None

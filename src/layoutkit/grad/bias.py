@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
-from ..choosing.watching import executed
-from ..convolutions.calls import ran
-from ..convolutions.filter import check_role
+from ..choosing.watching import watched
+from ..convolutions.calls import call_info
 from ..convolutions.problem import ConvProblem
 from ..convolutions.route import Arrays
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
-from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
-from ..memory.arguments import hold, layout_for, target
-from ..memory.arrays import check_out, empty
+from ..memory.arguments import result_array
 from ..memory.foreign import takes_torch
 from ..reorders.reorder import reorder
 from ..signatures import like
 from .accumulate import add_scaled, check_beta
+from .arguments import activations
 from .task import WeightTask, best_sums
 
 
@@ -73,24 +71,18 @@ def conv3d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, b
 
 
 def _bias(what: str, rank: int, grad_output, layout, shape, dtype, out, beta, threads) -> np.ndarray:
-    names = meaning_of_activations(rank)
-    layout = layout_for(grad_output, layout)
-    layout = Layout(names) if layout is None else Layout(layout)
-    check_role(layout, names, f"{what}: layout")
-    gradient = hold(grad_output, layout, shape, f"{what}: grad_output")
+    gradient = activations(grad_output, layout, shape, rank, what, ("grad_output", "layout"))
     types = types_of(gradient.array, dtype, f"{what}: grad_output")
     if types.types.integers:
         raise TypeError(f"{what}: grad_output of {gradient.array.dtype}: integers have no gradients")
     check_beta(beta, out, what)
     threads = check_threads(threads)
     n, channels, *size = gradient.shape
-    to = empty((channels,), types.dst, what) if out is None else target(out, Layout("a"), (channels,), 0, what)
-    if out is not None:
-        check_out(to, (channels,), types.dst, (gradient.array,), what)
+    to = result_array(out, Layout("a"), (channels,), types.dst, (gradient.array,), what)
     one = (1,) * rank
     inputs = Layout("ab" + "cde"[:rank])
     p = ConvProblem(
-        n, 1, channels, tuple(size), one, one, ((0, 0),) * rank, one, 1, inputs, layout.dense, "reproducible",
+        n, 1, channels, tuple(size), one, one, ((0, 0),) * rank, one, 1, inputs, gradient.layout.dense, "reproducible",
         types=TYPES[types.types.elements[0]],
     )  # fmt: skip
     if not p.fits:
@@ -110,7 +102,7 @@ def _bias(what: str, rank: int, grad_output, layout, shape, dtype, out, beta, th
         sums, how = route(ones, gradient.array), dict(dtype=conversion_of(elements), threads=threads, beta=float(beta))
         reorder(sums, route.layout, plain, shape=shape, out=written, **how)
 
-    executed(partial(ran, what, task, threads), run)
+    watched(partial(call_info, what, task, threads), run)
     return to if out is None else out
 
 

@@ -10,34 +10,34 @@ from ..choosing.plan import Plan, planner
 from ..convolutions import conv, transposed
 from ..convolutions.algorithms import AUTO
 from ..convolutions.conv import filter_of
-from ..convolutions.filter import call_key, hold_filter
+from ..convolutions.filter import call_key, filter_argument
 from ..convolutions.problem import in_sizes, pad_pairs
-from ..convolutions.types import asked_of
+from ..convolutions.types import dtype_for
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out
 from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
-from .attributes import OfInput
-from .layouts import exchanged, outputs, sizes
+from .arguments import exchanged, outputs, sizes
+from .attributes import InputAttributes
 
 
-class Asked(NamedTuple):
-    """A gradient to compute, checked."""
+class InputGradient(NamedTuple):
+    """A checked call: the gradient of an input."""
 
-    op: Any  # what gives it when it is called with that of the output
+    op: Any  # the operation that computes it from the gradient of the output
     size: tuple[int, ...]  # of the result
     grad_shape: tuple[int, ...]  # of the gradient of the output
 
 
-def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed: bool) -> Asked:
+def _checked(what, rank, input_size, w, grad_output, a: InputAttributes, of_transposed: bool) -> InputGradient:
     """Check what `conv2d_input` was given; `of_transposed`: of a transposed convolution."""
     size = sizes(input_size, rank, f"{what}: input_size")
     filter_layout = a.filter_layout
     if filter_layout is None and not isinstance(w, Tensor):
         filter_layout = ("IO" if of_transposed else "OI") + "DHW"[3 - rank :]
-    filters = hold_filter(w, filter_layout, a.filter_shape, rank, what)
+    filters = filter_argument(w, filter_layout, a.filter_shape, rank, what)
     kernel = filters.shape[2:]
     a = a.checked(what, rank, of_transposed)
     pads = pad_pairs(a.padding, size[2:], kernel, a.stride, a.dilation, f"{what}: padding")
@@ -47,7 +47,7 @@ def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed
         stride=a.stride, padding=pads, dilation=a.dilation, groups=a.groups, layout=grad_layout,
         out_layout=grad_layout if a.layout is None else a.layout,
         filter_layout=exchanged(filters.layout.dense), filter_shape=(filters.shape[1], filters.shape[0], *kernel),
-        algorithm=a.algorithm, accuracy=a.accuracy, dtype=asked_of(a.dtype, grad_output, filters.array),
+        algorithm=a.algorithm, accuracy=a.accuracy, dtype=dtype_for(a.dtype, grad_output, filters.array),
         threads=a.threads,
     )  # fmt: skip
     grad_shape = a.grad_shape
@@ -65,26 +65,26 @@ def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed
     input_shape = result_shape(op, grad_shape)
     if input_shape != size:
         raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {input_shape}, not of {size}")
-    return Asked(op, size, grad_shape)
+    return InputGradient(op, size, grad_shape)
 
 
-def _asked(what, rank, input_size, w, grad_output, of_transposed, attributes) -> Asked:
-    """What does not depend on the numbers of a call is checked once for all that are alike."""
-    key = call_key((Asked, what), (w, grad_output), dict(attributes, input_size=input_size))
-    kept = None if key is None else plans.get(key)
-    if kept is not None:
-        return kept._replace(op=kept.op.over(w))
-    asked = _operation(what, rank, input_size, w, grad_output, OfInput(**attributes), of_transposed)
+def _cached(what, rank, input_size, w, grad_output, of_transposed, attributes) -> InputGradient:
+    """As `_checked`, but calls that differ in the numbers of their arrays only are checked once."""
+    key = call_key((InputGradient, what), (w, grad_output), dict(attributes, input_size=input_size))
+    cached = None if key is None else plans.get(key)
+    if cached is not None:
+        return cached._replace(op=cached.op.over(w))
+    gradient = _checked(what, rank, input_size, w, grad_output, InputAttributes(**attributes), of_transposed)
     if key is not None:
-        plans.put(key, asked._replace(op=asked.op.emptied()))
-    return asked
+        plans.put(key, gradient._replace(op=gradient.op.emptied()))
+    return gradient
 
 
 def _input(
     what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace=None, of_transposed=False, **attributes
 ) -> Any:
     check_beta(beta, out, what)
-    op, size, grad_shape = _asked(what, rank, input_size, w, grad_output, of_transposed, attributes)
+    op, size, grad_shape = _cached(what, rank, input_size, w, grad_output, of_transposed, attributes)
     shape = None if isinstance(grad_output, Tensor) else grad_shape
     if beta in (0, 1):
         return op(grad_output, out, out if beta else None, workspace, shape=shape)
@@ -232,9 +232,9 @@ def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, of_transposed, input_size, w, grad_output, out=None, beta=0.0, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    asked = _operation(what, rank, input_size, w, grad_output, OfInput(**attributes), of_transposed)
-    plan = asked.op.plan(asked.grad_shape)
-    plan.workspace = asked.op.workspace(asked.grad_shape, add=beta == 1)
+    gradient = _checked(what, rank, input_size, w, grad_output, InputAttributes(**attributes), of_transposed)
+    plan = gradient.op.plan(gradient.grad_shape)
+    plan.workspace = gradient.op.workspace(gradient.grad_shape, add=beta == 1)
     return plan
 
 
@@ -242,5 +242,5 @@ for _rank, _operations in {
     1: (conv1d_input, conv_transpose1d_input), 2: (conv2d_input, conv_transpose2d_input),
     3: (conv3d_input, conv_transpose3d_input),
 }.items():  # fmt: skip
-    for _one in _operations:
-        planner(_one)(partial(_plan, f"grad.{_one.__name__}", _rank, "transpose" in _one.__name__))
+    for _operation in _operations:
+        planner(_operation)(partial(_plan, f"grad.{_operation.__name__}", _rank, "transpose" in _operation.__name__))

@@ -2,8 +2,8 @@
 
     y = weight * (x - mean) / sqrt(variance + eps) + bias      by channel
 
-Per channel these are convolutions by one tap, and gradients of such filters and of biases: nothing else is in here.
-Numbers narrower than float32 are widened to it first.
+Computed by depthwise 1x1 convolutions and the gradients of their filters and biases. Numbers narrower than float32 are
+widened to it first.
 """
 
 from __future__ import annotations
@@ -14,27 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..choosing.threads import check_threads
-from ..choosing.watching import Ran, executed
+from ..choosing.watching import CallInfo, watched
 from ..convolutions.conv import CLASSES
-from ..convolutions.filter import check_role
 from ..convolutions.problem import sizes_text
-from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
-from ..formats.families import meaning_of_activations
+from ..convolutions.types import TYPES, conversion_of, dtype_of
 from ..formats.layout import Layout
-from ..memory.arguments import Held, hold, layout_for, logical, target
-from ..memory.arrays import check_out, empty
+from ..memory.arguments import Argument, layout_for, logical, result_array, returned
 from ..memory.foreign import takes_torch
-from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from . import bias as of_bias
 from . import weight as of_weight
+from .arguments import activations, check_same_type, float_types
 
 
 class Norm(NamedTuple):
-    """What to normalise, checked."""
+    """A checked call."""
 
     what: str
-    source: Held  # of x
+    source: Argument  # of x
     x: np.ndarray  # its array, widened
     element: str
     rank: int
@@ -45,10 +42,10 @@ class Norm(NamedTuple):
         """Of x and the result."""
         return self.source.layout.dense
 
-    def ran(self) -> Ran:
-        """What a call runs."""
+    def call_info(self) -> CallInfo:
+        """What watchers are told of a call."""
         problem = f"{self.what} {sizes_text(self.source.shape)} {self.layout} {self.element} t{self.threads}"
-        return Ran(self.what, problem, "convolutions by channel", self.threads)
+        return CallInfo(self.what, problem, "convolutions by channel", self.threads)
 
     @property
     def channels(self) -> int:
@@ -96,42 +93,32 @@ class Norm(NamedTuple):
         return self.source.shape[0] * prod(self.source.shape[2:])
 
     def written(self, computed: np.ndarray, out: Any, x: Any, *inputs: np.ndarray) -> Any:
-        """What was computed, in the type that `x` has, in `out` or as a new array or Tensor."""
+        """A result in the type of `x`, in `out` or as a new array or Tensor."""
         shape = self.source.shape
         element = self.source.array.dtype
         narrow = conversion_of((TYPES[self.element].elements[2], self.element))
         if out is None and narrow is None:
-            return Tensor(computed, self.layout, shape) if isinstance(x, Tensor) else computed
-        if out is None:
-            to = empty(computed.shape, element, self.what)
-        else:
-            to = target(out, self.layout, shape, 0, self.what)
-            check_out(to, computed.shape, element, inputs, self.what)
+            return returned(computed, self.layout, shape, x, out)
+        to = result_array(out, self.layout, shape, element, inputs, self.what)
         view = to.view(dtype_of(self.element))
         reorder(computed, self.layout, self.layout, shape=shape, out=view, dtype=narrow, threads=self.threads)
-        if out is not None:
-            return out
-        return Tensor(to, self.layout, shape) if isinstance(x, Tensor) else to
+        return returned(to, self.layout, shape, x, out)
 
 
-def _asked(what: str, x, layout, shape, dtype, threads) -> Norm:
+def _checked(what: str, x, layout, shape, dtype, threads) -> Norm:
     layout = layout_for(x, layout)
     layout = Layout("NCHW" if layout is None else layout)
     rank = layout.rank - 2
     if rank not in CLASSES:
         raise ValueError(f"{what}: layout {layout} has {layout.rank} dimensions, expected 3 to 5")
-    check_role(layout, meaning_of_activations(rank), f"{what}: layout")
-    source = hold(x, layout, shape, f"{what}: x")
+    source = activations(x, layout, shape, rank, what, ("x", "layout"))
     if not source.shape[1]:
         raise ValueError(f"{what}: x of shape {source.shape} has no channels")
-    types = types_of(source.array, dtype, f"{what}: x").types
-    if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
-    threads = check_threads(threads)
-    return Norm(what, source, _widened(source, types.elements[0], threads), types.elements[0], rank, threads)
+    element, threads = float_types(source.array, dtype, what).elements[0], check_threads(threads)
+    return Norm(what, source, _widened(source, element, threads), element, rank, threads)
 
 
-def _widened(tensor: Held, element: str, threads: int) -> np.ndarray:
+def _widened(tensor: Argument, element: str, threads: int) -> np.ndarray:
     wide = conversion_of((element, TYPES[element].elements[2]))
     if wide is None:
         return tensor.array
@@ -147,13 +134,13 @@ def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarr
         raise ValueError(f"{n.what}: mean and variance: expected both, or neither for those of the batch")
     if mean is None and not n.elements:
         raise ValueError(f"{n.what}: x of shape {n.source.shape} has no elements to take the mean of")
-    middle = n.sums(n.x) / n.elements if mean is None else n.by_channel(mean, "mean", 0)
-    centred = n.scaled(n.x, np.ones(n.channels), -middle)
+    average = n.sums(n.x) / n.elements if mean is None else n.by_channel(mean, "mean", 0)
+    centred = n.scaled(n.x, np.ones(n.channels), -average)
     spread = n.products(centred, centred) / n.elements if variance is None else n.by_channel(variance, "variance", 1)
     if not eps >= 0 or (spread + eps < 0).any():
         raise ValueError(f"{n.what}: variance + eps is negative, or eps ({eps!r}) is")
     with np.errstate(divide="ignore"):
-        return middle, centred, 1 / np.sqrt(spread + eps)
+        return average, centred, 1 / np.sqrt(spread + eps)
 
 
 @takes_torch
@@ -191,14 +178,14 @@ def batch_norm(
     >>> lk.batch_norm(np.array([[[[1, 3]]]], np.float32), eps=0).tolist()
     [[[[-1.0, 1.0]]]]
     """
-    n = _asked("batch_norm", x, layout, shape, dtype, threads)
+    n = _checked("batch_norm", x, layout, shape, dtype, threads)
     factor, offset = n.by_channel(weight, "weight", 1), n.by_channel(bias, "bias", 0)
 
     def run() -> Any:
         _, centred, inverse = _statistics(n, mean, variance, eps)
         return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.source.array)
 
-    return executed(n.ran, run)
+    return watched(n.call_info, run)
 
 
 @takes_torch
@@ -233,29 +220,26 @@ def batch_norm_gradients(
     >>> dx.tolist(), dw.tolist(), db.tolist()
     ([[[0.0, 0.0]]], [2.0], [12.0])
     """
-    n = _asked("grad.batch_norm", x, layout, shape, dtype, threads)
-    grad_layout = layout_for(grad_output, grad_layout)
-    grad_layout = n.layout if grad_layout is None else Layout(grad_layout)
-    check_role(grad_layout, meaning_of_activations(n.rank), f"{n.what}: grad_layout")
-    gradient = hold(grad_output, grad_layout, n.source.shape, f"{n.what}: grad_output")
-    if gradient.array.dtype != n.source.array.dtype:
-        raise TypeError(f"{n.what}: grad_output is of {gradient.array.dtype}, x of {n.source.array.dtype}")
+    n = _checked("grad.batch_norm", x, layout, shape, dtype, threads)
+    names = "grad_output", "grad_layout"
+    gradient = activations(grad_output, grad_layout, n.source.shape, n.rank, n.what, names, n.layout)
+    check_same_type(gradient.array, n.source.array, n.what)
     factor = n.by_channel(weight, "weight", 1)
-    return executed(n.ran, _gradients, n, gradient, factor, mean, variance, eps, out, x)
+    return watched(n.call_info, _gradients, n, gradient, factor, mean, variance, eps, out, x)
 
 
-def _gradients(n: Norm, gradient: Held, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
+def _gradients(n: Norm, gradient: Argument, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
     """Of x, weight and bias."""
     dy = _widened(gradient, n.element, n.threads)
     if gradient.layout.dense != n.layout:
         dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
     _, centred, inverse = _statistics(n, mean, variance, eps)
-    of_offset, of_factor = n.sums(dy), n.products(centred, dy) * inverse
+    grad_offset, grad_factor = n.sums(dy), n.products(centred, dy) * inverse
     if mean is None:
-        slope = -factor * inverse**2 * of_factor / n.elements
+        slope = -factor * inverse**2 * grad_factor / n.elements
         add = n.scaled(centred, slope, None)
-        dx = n.scaled(dy, factor * inverse, -factor * inverse * of_offset / n.elements, add)
+        dx = n.scaled(dy, factor * inverse, -factor * inverse * grad_offset / n.elements, add)
     else:
         dx = n.scaled(dy, factor * inverse, None)
     sums = TYPES[n.element].sum
-    return n.written(dx, out, x, n.source.array, gradient.array), of_factor.astype(sums), of_offset.astype(sums)
+    return n.written(dx, out, x, n.source.array, gradient.array), grad_factor.astype(sums), grad_offset.astype(sums)

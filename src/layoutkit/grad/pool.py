@@ -1,6 +1,6 @@
 """Pooling over windows and its gradients, in any layout.
 
-Layouts whose channels are innermost, whole or in blocks, are pooled where they lie. Others go through channels last.
+Layouts with channels innermost, whole or in blocks, are pooled directly, others through channels last.
 """
 
 from __future__ import annotations
@@ -13,31 +13,30 @@ import numpy as np
 
 from .._core.nests.pooling import pool, pool_back
 from ..choosing.threads import check_threads
-from ..choosing.watching import Ran, executed
+from ..choosing.watching import CallInfo, watched
 from ..convolutions.algorithms.base import CHANNELS_LAST
-from ..convolutions.filter import check_role
 from ..convolutions.problem import pad_pairs, per_axis, sizes_text
-from ..convolutions.types import conversion_of, dtype_of, types_of
+from ..convolutions.types import conversion_of, dtype_of
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..graph.operators.pool import counts
 from ..graph.operators.windows import window
-from ..memory.arguments import Held, hold, layout_for, target
-from ..memory.arrays import as_out, check_out, empty
+from ..memory.arguments import Argument, layout_for, result_array, returned
+from ..memory.arrays import as_out, empty
 from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
-from .layouts import sizes
+from .arguments import activations, check_same_type, float_types, sizes
 
 Windows = list[tuple[int, int, int, int]]  # kernel, stride, dilation, padding before, of three axes
 
 
 class Pooling(NamedTuple):
-    """What to pool, checked."""
+    """A checked call."""
 
     what: str
-    source: Held
+    source: Argument
     element: str
     windows: Windows
     scales: list[np.ndarray] | None  # of means: by axis and output
@@ -49,20 +48,20 @@ class Pooling(NamedTuple):
         """Of x and the result."""
         return self.source.layout.dense
 
-    def ran(self) -> Ran:
-        """What a call runs."""
+    def call_info(self) -> CallInfo:
+        """What watchers are told of a call."""
         kernel, stride, dilation, _ = zip(*self.windows[3 - len(self.source.shape[2:]) :])
         problem = (
             f"{self.what} {sizes_text(self.source.shape)} {self.layout} {self.element} k{sizes_text(kernel)} "
             f"s{sizes_text(stride)} d{sizes_text(dilation)} t{self.threads}"
         )
-        last = pooled_in(self.layout)
-        return Ran(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
+        last = pooled_layout(self.layout)
+        return CallInfo(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
 
 
 @dataclass(frozen=True)
-class Steps:
-    """Where windows are, as it was given: see `max_pool2d` and `avg_pool2d` for the parameters."""
+class WindowAttributes:
+    """Attributes of windows as they were given: see `max_pool2d` and `avg_pool2d` for the parameters."""
 
     stride: Any = None
     padding: Any = 0
@@ -71,39 +70,31 @@ class Steps:
     count_include_pad: bool = True
 
 
-def asked(what, rank, mean, x, kernel, *, layout=None, shape=None, dtype=None, threads=None, **steps) -> Pooling:
+def checked(what, rank, mean, x, kernel, *, layout=None, shape=None, dtype=None, threads=None, **windows) -> Pooling:
     """Check what `max_pool2d` or `avg_pool2d` was given."""
-    names = meaning_of_activations(rank)
-    layout = layout_for(x, layout)
-    layout = Layout(names) if layout is None else Layout(layout)
-    check_role(layout, names, f"{what}: layout")
-    source = hold(x, layout, shape, f"{what}: x")
-    types = types_of(source.array, dtype, f"{what}: x").types
-    if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
+    source = activations(x, layout, shape, rank, what, ("x", "layout"))
+    element = float_types(source.array, dtype, what).elements[0]
     size = source.shape[2:]
-    kernel, options = per_axis(kernel, rank, f"{what}: kernel", 1), Steps(**steps)
-    stride = kernel if options.stride is None else per_axis(options.stride, rank, f"{what}: stride", 1)
-    dilation = per_axis(options.dilation, rank, f"{what}: dilation", 1)
-    pads = pad_pairs(options.padding, size, kernel, stride, dilation, f"{what}: padding")
-    attributes = dict(
+    kernel, a = per_axis(kernel, rank, f"{what}: kernel", 1), WindowAttributes(**windows)
+    stride = kernel if a.stride is None else per_axis(a.stride, rank, f"{what}: stride", 1)
+    dilation = per_axis(a.dilation, rank, f"{what}: dilation", 1)
+    pads = pad_pairs(a.padding, size, kernel, stride, dilation, f"{what}: padding")
+    node = dict(  # as that of ONNX has them
         kernel_shape=kernel, strides=stride, dilations=dilation, pads=[p for side in zip(*pads) for p in side],
-        ceil_mode=bool(options.ceil_mode), count_include_pad=bool(options.count_include_pad),
+        ceil_mode=bool(a.ceil_mode), count_include_pad=bool(a.count_include_pad),
     )  # fmt: skip
     try:
-        geometry = window(attributes, size)
+        geometry = window(node, size)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
     more = 3 - rank
-    windows = [(1, 1, 1, 0)] * more + [(k, s, d, p) for k, s, d, (p, _) in zip(kernel, stride, dilation, pads)]
+    axes = [(1, 1, 1, 0)] * more + [(k, s, d, p) for k, s, d, (p, _) in zip(kernel, stride, dilation, pads)]
     scales = None
     if mean:
-        wide = np.float64 if types.elements[0] == "f64" else np.float32
-        of_axes = [[1]] * more + counts(attributes, size)
-        scales = [np.reciprocal(np.maximum(c, 1).astype(wide)) for c in of_axes]
-    return Pooling(
-        what, source, types.elements[0], windows, scales, (*source.shape[:2], *geometry.out), check_threads(threads)
-    )
+        wide = np.float64 if element == "f64" else np.float32
+        elements = [[1]] * more + counts(node, size)
+        scales = [np.reciprocal(np.maximum(c, 1).astype(wide)) for c in elements]
+    return Pooling(what, source, element, axes, scales, (*source.shape[:2], *geometry.out), check_threads(threads))
 
 
 def in_place(layout: Layout) -> bool:
@@ -113,7 +104,7 @@ def in_place(layout: Layout) -> bool:
     return dims[-1] == 1 and whole and dims.count(1) <= 2 and len(dims) - dims.count(1) == layout.rank - 1
 
 
-def six(array: np.ndarray, layout: Layout) -> np.ndarray:
+def axes6(array: np.ndarray, layout: Layout) -> np.ndarray:
     """A view with axes image, run of channels, depth, height, width, channel."""
     dims = [f.dim for f in layout.factors]
     order = [dims.index(0), *[dims.index(d) for d in range(2, layout.rank)], len(dims) - 1]
@@ -125,7 +116,7 @@ def six(array: np.ndarray, layout: Layout) -> np.ndarray:
     return view[(slice(None), slice(None), *[None] * (5 - layout.rank))]
 
 
-def pooled_in(layout: Layout) -> Layout:
+def pooled_layout(layout: Layout) -> Layout:
     """The layout in which an array is pooled: its own, or channels last."""
     return layout if in_place(layout) else Layout(CHANNELS_LAST[layout.rank])
 
@@ -145,15 +136,6 @@ def aligned(array: np.ndarray, width: int) -> bool:
     return (array.shape[-1] == 1 or array.strides[-1] == width) and all(s % width == 0 for s in array.strides)
 
 
-def _result(p: Pooling, out: Any, shape: tuple[int, ...], *inputs: np.ndarray) -> np.ndarray:
-    physical = p.layout.physical_shape(shape)
-    if out is None:
-        return empty(physical, p.source.array.dtype, p.what)
-    to = target(out, p.layout, shape, 0, p.what)
-    check_out(to, physical, p.source.array.dtype, inputs, p.what)
-    return to
-
-
 def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
     if isinstance(x, np.ndarray) and x.ndim == rank + 1:
         layout = Layout(attributes.get("layout") or meaning_of_activations(rank))
@@ -162,68 +144,61 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
             to = None if out is None else np.expand_dims(as_out(out, what), at)
             y = _pool(what, rank, mean, np.expand_dims(x, at), kernel, to, **attributes)
             return y.squeeze(at) if out is None else out
-    p = asked(what, rank, mean, x, kernel, **attributes)
-    to = _result(p, out, p.shape, p.source.array)
+    p = checked(what, rank, mean, x, kernel, **attributes)
+    to = result_array(out, p.layout, p.shape, p.source.array.dtype, (p.source.array,), what)
     if to.size:
-        executed(p.ran, _pooled, p, to)
-    if out is not None:
-        return out
-    return Tensor(to, p.layout, p.shape) if isinstance(x, Tensor) else to
+        watched(p.call_info, _pooled, p, to)
+    return returned(to, p.layout, p.shape, x, out)
 
 
 def _pooled(p: Pooling, to: np.ndarray) -> None:
     """Pool into `to`."""
-    last = pooled_in(p.layout)
+    last = pooled_layout(p.layout)
     array = converted_to(p.source.array, p.layout, p.source.shape, p.element, last, p.element, p.threads)
 
     def run(result: np.ndarray) -> None:
-        pool(p.element, six(array, last), six(result, last), p.windows, p.scales, p.threads)
+        pool(p.element, axes6(array, last), axes6(result, last), p.windows, p.scales, p.threads)
 
-    _made(p, run, to, last, p.shape, p.element)
+    _write(p, run, to, last, p.shape, p.element)
 
 
 def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=None, **attributes) -> Any:
-    p = asked(what, rank, mean, x, kernel, **attributes)
-    grad_layout = layout_for(grad_output, grad_layout)
-    grad_layout = p.layout if grad_layout is None else Layout(grad_layout)
-    check_role(grad_layout, meaning_of_activations(rank), f"{what}: grad_layout")
-    dy = hold(grad_output, grad_layout, p.shape, f"{what}: grad_output")
-    if dy.array.dtype != p.source.array.dtype:
-        raise TypeError(f"{what}: grad_output is of {dy.array.dtype}, x of {p.source.array.dtype}")
+    p = checked(what, rank, mean, x, kernel, **attributes)
+    dy = activations(grad_output, grad_layout, p.shape, rank, what, ("grad_output", "grad_layout"), p.layout)
+    check_same_type(dy.array, p.source.array, what)
     size = p.source.shape
-    to = _result(p, out, size, p.source.array, dy.array)
+    to = result_array(out, p.layout, size, p.source.array.dtype, (p.source.array, dy.array), what)
     if to.size:
-        executed(p.ran, _pooled_back, p, mean, dy, to)
-    if out is not None:
-        return out
-    return Tensor(to, p.layout, size) if isinstance(x, Tensor) else to
+        watched(p.call_info, _pooled_back, p, mean, dy, to)
+    return returned(to, p.layout, size, x, out)
 
 
-def _pooled_back(p: Pooling, mean: bool, dy: Held, to: np.ndarray) -> None:
+def _pooled_back(p: Pooling, mean: bool, grad: Argument, to: np.ndarray) -> None:
     """The gradient of the input, into `to`."""
-    wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout), p.source.shape
+    wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_layout(p.layout), p.source.shape
     if mean:  # only its shape counts
         array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))
     else:
         array = converted_to(p.source.array, p.layout, size, p.element, last, wide, p.threads)
-    gradient = converted_to(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
+    gradient = converted_to(grad.array, grad.layout.dense, p.shape, p.element, last, wide, p.threads)
 
     def run(result: np.ndarray) -> None:
-        pool_back(wide, six(array, last), six(gradient, last), six(result, last), p.windows, p.scales, p.threads)
+        x, dy, dx = (axes6(a, last) for a in (array, gradient, result))
+        pool_back(wide, x, dy, dx, p.windows, p.scales, p.threads)
 
-    _made(p, run, to, last, size, wide)
+    _write(p, run, to, last, size, wide)
 
 
-def _made(
+def _write(
     p: Pooling, run: Callable[[np.ndarray], None], to: np.ndarray, last: Layout, shape: tuple[int, ...], element: str
 ) -> None:
-    """What `run` writes into an array in layout `last`, of such elements, in the result `to`."""
+    """Let `run` write an array in layout `last`, of such elements: `to` itself, or one that is reordered to it."""
     view, channels = to.view(dtype_of(p.element)), shape[1]
     if last == p.layout and element == p.element and aligned(view, view.itemsize):
         run(view)
         rest = channels % last.block(1)
         if rest:
-            six(view, last)[:, -1, ..., rest:] = 0
+            axes6(view, last)[:, -1, ..., rest:] = 0
         return
     result = empty(last.physical_shape(shape), dtype_of(element), p.what)
     run(result)

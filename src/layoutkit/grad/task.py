@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class WeightTask(Problem):
 
     def candidates(self) -> Iterator[Candidate]:
         """The ways to sum it; ValueError if there is none."""
-        p, reasons, any_native = self.problem, [], False
+        p, reasons, supported = self.problem, [], False
         for a in ALGORITHMS:
             if self.algorithm not in (AUTO, a.name):
                 continue
@@ -80,7 +80,7 @@ class WeightTask(Problem):
                 reasons.append(natives)
                 continue
             for native, kernel in product(natives, rows_of(a.family, natives[0].types.rows, registry.isa())):
-                any_native = True
+                supported = True
                 via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
                 tile = "{mr} x {nr} channels" if kernel.mr else "vectors of {lanes} channels"
                 wide = "" if native.types == p.types else f" as {native.types.name}"
@@ -90,7 +90,7 @@ class WeightTask(Problem):
                     partial(self._build, a, native, kernel),
                     describe=partial(describe_candidate, a.name, a.saving, tile, kernel, p, native),
                 )
-        if not any_native:
+        if not supported:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot sum the gradient of its filter: {why}")
 
@@ -133,6 +133,38 @@ class WeightTask(Problem):
 reads(NAME, f"{NAME}{KEY.removeprefix('conv')} {THREADS}")(WeightTask.parse)
 
 
+class _Reorder(NamedTuple):
+    """A reorder of x or dy to what the nest reads, with zeros around it along its last axes, which are `pads`."""
+
+    src: Layout
+    dst: Layout
+    shape: tuple[int, ...]
+    elements: tuple[str, str]
+    pads: Pairs = ()
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        outer = len(self.shape) - len(self.pads)
+        return *self.shape[:outer], *(n + sum(pair) for n, pair in zip(self.shape[outer:], self.pads))
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.dst.physical_shape(self.padded_shape)) * dtype_of(self.elements[1]).itemsize
+
+    def run(self, array: np.ndarray, memory: np.ndarray, threads: int) -> np.ndarray:
+        """The reordered array, in `memory`."""
+        dtype = conversion_of(self.elements)
+        out = memory[: self.nbytes].view(dtype_of(self.elements[1]) if dtype else array.dtype)
+        inside = out = out.reshape(self.dst.physical_shape(self.padded_shape))
+        if any(map(any, self.pads)):
+            out[...] = 0
+            axes = zip(self.pads, self.shape[len(self.shape) - len(self.pads) :])
+            place: list[Any] = [slice(before, before + n) for (before, _), n in axes]
+            inside = out[(..., *place, slice(None))]  # channels last
+        reorder(array, self.src, self.dst, shape=self.shape, out=inside, dtype=dtype, threads=threads)
+        return out
+
+
 class WeightRoute:
     """All that a call runs but for the last reorder: reorder x and dy if need be, sum.
 
@@ -149,56 +181,43 @@ class WeightRoute:
     def __init__(
         self, p: ConvProblem, native: ConvProblem, a: Algorithm, kernel: Kernel, threads: int, arrays: Arrays
     ) -> None:
-        self._p, self._native, self._threads = p, native, useful_threads(p, threads)
-        sides = (p.src, native.src, p.src_shape, 0), (p.dst, native.dst, p.dst_shape, 3)
-        self._moves: list[tuple | None] = []
-        strides = []
-        item = native.types.sum.itemsize
-        self._pads = native.padding[len(native.padding) - a.folds :]  # along folded axes
-        for (caller_layout, layout_read, shape, at), array_strides in zip(sides, arrays):
-            elements = p.types.elements[at], native.types.elements[at]
-            if self._pads and not at:
-                self._moves.append((caller_layout, layout_read, shape, elements, self._pads))
-                strides.append(contiguous_strides(layout_read, _padded(shape, self._pads), item))
-            elif (
-                caller_layout == layout_read
-                and elements[0] == elements[1]
-                and a.takes_strides(layout_read, shape, array_strides, item)
-            ):
-                self._moves.append(None)
-                strides.append(array_strides)
-            else:
-                self._moves.append((caller_layout, layout_read, shape, elements, ()))
-                strides.append(contiguous_strides(layout_read, shape, item))
-        self._sums, self.layout = a.build(native, kernel, self._threads, Arrays(*strides))
+        self._native, self._threads = native, useful_threads(p, threads)
+        width = native.types.sum.itemsize
+        pads = native.padding[len(native.padding) - a.folds :]  # along folded axes
+        elements = [(p.types.elements[i], native.types.elements[i]) for i in (0, 3)]
+        x_move = _Reorder(p.src, native.src, p.src_shape, elements[0], pads)
+        y_move = _Reorder(p.dst, native.dst, p.dst_shape, elements[1])
+        self._reorders: list[_Reorder | None] = []
+        strides, spans_read = [], []
+        for move, array_strides in zip((x_move, y_move), arrays):
+            same = move.src == move.dst and move.elements[0] == move.elements[1] and not move.pads
+            read = same and a.takes_strides(move.dst, move.shape, array_strides, width)
+            self._reorders.append(None if read else move)
+            array_strides = array_strides if read else contiguous_strides(move.dst, move.padded_shape, width)
+            strides.append(array_strides)
+            spans_read.append(spans.of_array(move.dst.physical_shape(move.padded_shape), array_strides, width))
+        self._sums, self._sums_layout = a.build(native, kernel, self._threads, Arrays(*strides))
         self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
-        self._folded = None
-        if a.folds:
-            kept, folded = p.kernel[: -a.folds], p.kernel[-a.folds :]
-            self._folded = *self.shape[:2], p.ic * prod(folded), *kept, *[1] * a.folds
+        self.layout, self._sums_shape = self._sums_layout, self.shape
+        if a.folds:  # taps that were summed as channels become taps again
+            outer, folded = p.kernel[: -a.folds], p.kernel[-a.folds :]
+            self._sums_shape = *self.shape[:2], p.ic * prod(folded), *outer, *[1] * a.folds
+            self.layout = Layout("ab" + "def"[: len(p.kernel)] + "c")
         footprint = self._sums.footprint()
-        for parts, (_, layout_read, shape, _), steps, name in zip(
-            (footprint.source, footprint.destination), sides, strides, ("input", "gradient of the output")
+        spans.check(span_of(footprint.source), spans_read[0], f"{self}: input")
+        spans.check(span_of(footprint.destination), spans_read[1], f"{self}: gradient of the output")
+        self._sums_physical = self._sums_layout.physical_shape(self._sums_shape)
+        sums_bytes = prod(self._sums_physical) * width
+        spans.check(Span(0, sums_bytes), Span(0, self._sums.slab_bytes), f"{self}: sums")
+        self._offsets = [0]  # in the workspace: of reordered x and dy, slabs, the threads' buffers, unfolded sums
+        for nbytes in (
+            *(0 if move is None else move.nbytes for move in self._reorders),
+            self._sums.slabs * self._sums.slab_bytes,
+            self._threads * self._sums.thread_bytes,
+            sums_bytes if a.folds else 0,
         ):
-            if self._pads and name == "input":
-                shape = _padded(shape, self._pads)
-            array = spans.of_array(layout_read.physical_shape(shape), steps, item)
-            spans.check(span_of(parts), array, f"{self}: {name}")
-        self._sums_bytes = self._sums.slabs * self._sums.slab_bytes
-        self._room_bytes = self._threads * self._sums.thread_bytes
-        read = prod(self.layout.physical_shape(self._folded or self.shape)) * item
-        spans.check(Span(0, read), Span(0, self._sums.slab_bytes), f"{self}: sums")
-        self._held = self.layout
-        if self._folded:  # taps outside of channels
-            spatial = "def"[: len(p.kernel)]
-            self.layout = Layout(f"ab{spatial}c")
-
-        sizes = [0 if move is None else self._moved_bytes(move) for move in self._moves]
-        rows = prod(self._held.physical_shape(self._folded)) * item if self._folded else 0
-        self._places = [0]
-        for nbytes in (*sizes, self._sums_bytes, self._room_bytes, rows):
-            self._places.append(self._places[-1] + -(-nbytes // LINE) * LINE)
-        self.needs = self._places[-1] + LINE
+            self._offsets.append(self._offsets[-1] + -(-nbytes // LINE) * LINE)
+        self.needs = self._offsets[-1] + LINE
 
     def __str__(self) -> str:
         return f"{NAME}{str(self._native).removeprefix('conv')}"
@@ -211,51 +230,23 @@ class WeightRoute:
         if workspace is None:
             workspace = empty((self.needs,), np.dtype(np.uint8), NAME)
         workspace = workspace[-address(workspace) % LINE :]
-        parts = [workspace[a:b] for a, b in pairwise(self._places)]
-        x, y = (self._moved(array, move, part) for array, move, part in zip((x, y), self._moves, parts))
-        sums = parts[2]
-        self._sums(x, y, sums, parts[3])
-        sums_read = sums[: self._sums.slab_bytes].view(self._native.types.sum)
-        physical = self._held.physical_shape(self._folded or self.shape)
-        sums_read = sums_read[: prod(physical)].reshape(physical)
-        if not self._folded:
-            return sums_read
-        layout = Layout("ab" + "def"[: len(self.shape) - 3] + "c")
-        rows = parts[4].view(sums_read.dtype)[: prod(self._folded)].reshape(layout.physical_shape(self._folded))
-        reorder(sums_read, self._held, layout, shape=self._folded, out=rows, threads=self._threads)
-        return rows.reshape(self.layout.physical_shape(self.shape))
-
-    def _moved_bytes(self, move: tuple) -> int:
-        _, layout_read, shape, elements, pads = move
-        return prod(layout_read.physical_shape(_padded(shape, pads))) * dtype_of(elements[1]).itemsize
-
-    def _moved(self, array: np.ndarray, move: tuple | None, part: np.ndarray) -> np.ndarray:
-        if move is None:
-            return array
-        caller_layout, layout_read, shape, elements, pads = move
-        dtype = conversion_of(elements)
-        out = part[: self._moved_bytes(move)].view(dtype_of(elements[1]) if dtype else array.dtype)
-        inside = out = out.reshape(layout_read.physical_shape(_padded(shape, pads)))
-        if any(map(any, pads)):
-            out[...] = 0
-            axes = zip(pads, shape[len(shape) - len(pads) :])
-            place: list[Any] = [slice(before, before + n) for (before, _), n in axes]
-            inside = out[(..., *place, slice(None))]  # channels last
-        reorder(array, caller_layout, layout_read, shape=shape, out=inside, dtype=dtype, threads=self._threads)
-        return out
-
-
-def _padded(shape: tuple[int, ...], pads: Pairs) -> tuple[int, ...]:
-    """A shape with padding along its last axes."""
-    kept = len(shape) - len(pads)
-    return *shape[:kept], *(n + sum(pair) for n, pair in zip(shape[kept:], pads))
+        x_memory, y_memory, slabs, buffers, unfolded = (workspace[a:b] for a, b in pairwise(self._offsets))
+        x, y = (
+            array if move is None else move.run(array, memory, self._threads)
+            for array, move, memory in zip((x, y), self._reorders, (x_memory, y_memory))
+        )
+        self._sums(x, y, slabs, buffers)
+        size = prod(self._sums_physical)
+        sums = slabs[: self._sums.slab_bytes].view(self._native.types.sum)[:size].reshape(self._sums_physical)
+        if self._sums_shape is self.shape:
+            return sums
+        out = unfolded.view(sums.dtype)[: prod(self._sums_shape)].reshape(self.layout.physical_shape(self._sums_shape))
+        shape, threads = self._sums_shape, self._threads
+        reorder(sums, self._sums_layout, self.layout, shape=shape, out=out, threads=threads)
+        return out.reshape(self.layout.physical_shape(self.shape))
 
 
 def best_sums(task: WeightTask, arrays: Arrays) -> WeightRoute:
-    """What a call runs."""
+    """The route that a call takes."""
     check_strides(task.problem, arrays)
-    return plans.of(_built, choices(task)[0].candidate.build, arrays)
-
-
-def _built(build: Callable[[Arrays], WeightRoute], arrays: Arrays) -> WeightRoute:
-    return build(arrays)
+    return plans.of(choices(task)[0].candidate.build, arrays)

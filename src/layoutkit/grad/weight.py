@@ -12,9 +12,9 @@ from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
 from ..choosing.threads import check_threads
-from ..choosing.watching import executed
-from ..convolutions.calls import check_workspace, plan_of, ran
-from ..convolutions.filter import call_key, check_role
+from ..choosing.watching import watched
+from ..convolutions.calls import call_info, check_workspace, plan_of
+from ..convolutions.filter import call_key, check_dimensions
 from ..convolutions.order import reproducible
 from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs
 from ..convolutions.route import Arrays
@@ -23,33 +23,32 @@ from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dt
 from ..formats.families import meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..formats.nearest import none_of
-from ..memory.arguments import Held, hold, layout_for, target
-from ..memory.arrays import as_array, check_out, empty, strided
+from ..memory.arguments import Argument, layout_for, result_array, returned, tensor_argument
+from ..memory.arrays import as_array, empty, strided
 from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
 from .algorithms import AUTO, NAMES
-from .attributes import OfWeight
-from .layouts import exchanged, outputs, sizes, split_groups, without_groups
+from .arguments import exchanged, outputs, sizes, split_groups, without_groups
+from .attributes import WeightAttributes
 from .task import WeightRoute, WeightTask, best_sums
 
 
-class Asked(NamedTuple):
-    """A gradient to sum, checked: of what convolution, from what, as what."""
+class WeightGradient(NamedTuple):
+    """A checked call: the gradient of a filter."""
 
     what: str
     problem: ConvProblem
     x: Any  # the array that the convolution reads
-    dy: Any  # that of the gradient of what it gives
+    dy: Any  # the gradient of what it writes
     layout: Layout  # of the result, the filter of the convolution
     size: tuple[int, ...]
     element: str
     dtype: np.dtype
     algorithm: str
-    tensor: bool
-    transposed: bool  # the convolution is that which a transposed one is the gradient of
+    transposed: bool  # of a transposed convolution: `problem` is the convolution that it is the gradient of
 
     @property
     def result_layout(self) -> Layout:
@@ -58,11 +57,11 @@ class Asked(NamedTuple):
 
     @property
     def result_size(self) -> tuple[int, ...]:
-        """Its logical shape likewise."""
+        """Its logical shape, likewise."""
         return (self.size[1], self.size[0], *self.size[2:]) if self.transposed else self.size
 
 
-def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: bool) -> Asked:
+def _checked(what, rank, x, weight_size, grad_output, a: WeightAttributes, transposed: bool) -> WeightGradient:
     """Check what `conv2d_weight` was given; `transposed`: of a transposed convolution."""
     size = sizes(weight_size, rank, f"{what}: weight_size")
     a = a.checked(what, rank, transposed)
@@ -75,7 +74,7 @@ def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: boo
     layout = Layout(names) if (layout := layout_for(x, a.layout)) is None else Layout(layout)
     grad_layout = layout_for(grad_output, a.grad_layout)
     grad_layout = layout.dense if grad_layout is None else Layout(grad_layout)
-    outer, inner = size[1] * a.groups, size[0]  # channels of what a convolution reads, and gives
+    outer, inner = size[1] * a.groups, size[0]  # channels that the convolution reads and writes
     x_channels, dy_channels = (inner, outer) if transposed else (outer, inner)
     source = _tensor(x, layout, a.shape, x_channels, names, f"{what}: x")
     grad_shape = a.grad_shape
@@ -90,35 +89,35 @@ def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: boo
     if types.types.integers:
         raise TypeError(f"{what}: x of {source.array.dtype}: integers have no gradients")
     check_type(after.array, types.src, f"{what}: grad_output")
-    reads, gives = (after, source) if transposed else (source, after)
+    src, dst = (after, source) if transposed else (source, after)
     names = meaning_of_filters(rank)
     default = ("io" + names[2:]) if transposed else names
     to = Layout(default if a.filter_layout is None else a.filter_layout)
-    check_role(to, names, f"{what}: filter_layout")
+    check_dimensions(to, names, f"{what}: filter_layout")
     if not to.is_dense:
         raise ValueError(f"{what}: filter_layout {to} has explicit strides; give them by out=")
     wide: ConvTypes = TYPES[types.types.elements[0]]
     p = ConvProblem(
-        reads.shape[0], outer, inner, reads.shape[2:], size[2:], a.stride, pads, a.dilation, a.groups,
-        reads.layout.dense, gives.layout.dense, ACCURACIES[0] if reproducible() else a.accuracy, types=wide,
+        src.shape[0], outer, inner, src.shape[2:], size[2:], a.stride, pads, a.dilation, a.groups,
+        src.layout.dense, dst.layout.dense, ACCURACIES[0] if reproducible() else a.accuracy, types=wide,
     )  # fmt: skip
-    if gives.shape != p.dst_shape:
+    if dst.shape != p.dst_shape:
         first, second = ("grad_output", "x") if transposed else ("x", "grad_output")
         raise ValueError(
-            f"{what}: a convolution of {first} of shape {reads.shape} with filters of {size} has a result of shape "
-            f"{p.dst_shape}, {second} has {gives.shape}"
+            f"{what}: a convolution of {first} of shape {src.shape} with filters of {size} has a result of shape "
+            f"{p.dst_shape}, {second} has {dst.shape}"
         )
-    return Asked(what, p, reads.array, gives.array, exchanged(to) if transposed else to.dense, size,
-                 types.types.elements[3], types.dst, a.algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
+    return WeightGradient(what, p, src.array, dst.array, exchanged(to) if transposed else to.dense, size,
+                 types.types.elements[3], types.dst, a.algorithm, transposed)  # fmt: skip
 
 
-def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, names: str, what: str) -> Held:
-    """An argument of so many channels, all of it but their pads unless a `shape` is given."""
-    check_role(layout, names, f"{what}: layout")
+def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, names: str, what: str) -> Argument:
+    """An argument of so many channels: without a `shape` only channels are pads."""
+    check_dimensions(layout, names, f"{what}: layout")
     if isinstance(value, Tensor) or shape is not None:
-        tensor = hold(value, layout, shape, what)
+        tensor = tensor_argument(value, layout, shape, what)
     else:
-        tensor = hold(as_array(value, what), layout, None, what)
+        tensor = tensor_argument(as_array(value, what), layout, None, what)
         exact = (tensor.shape[0], channels, *tensor.shape[2:])
         if layout.dense.physical_shape(exact) == tensor.array.shape:
             tensor = tensor._replace(shape=exact)
@@ -134,71 +133,60 @@ def _weight(
     check_beta(beta, out, what)
     threads = check_threads(threads)
     key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
-    asked = None if key is None else plans.get(key)
-    if asked is None:
-        asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
+    gradient = None if key is None else plans.get(key)
+    if gradient is None:
+        gradient = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
         if key is not None:
-            plans.put(key, asked._replace(x=None, dy=None))
+            plans.put(key, gradient._replace(x=None, dy=None))
     else:
-        arrays = (grad_output, x) if asked.transposed else (x, grad_output)
-        asked = asked._replace(x=arrays[0], dy=arrays[1])
-    physical = asked.layout.physical_shape(asked.size)
-    if out is None:
-        to = empty(physical, asked.dtype, what)
-    else:
-        to = target(out, asked.result_layout, asked.result_size, 0, what)
-        check_out(to, physical, asked.dtype, (asked.x, asked.dy), what)
-    if asked.problem.fits and to.size:
-        route = _route(asked, threads)
+        arrays = (grad_output, x) if gradient.transposed else (x, grad_output)
+        gradient = gradient._replace(x=arrays[0], dy=arrays[1])
+    layout, size = gradient.result_layout, gradient.result_size
+    to = result_array(out, layout, size, gradient.dtype, (gradient.x, gradient.dy), what)
+    if gradient.problem.fits and to.size:
+        route = _route(gradient, threads)
         if workspace is not None:
-            check_workspace(what, workspace, route.needs, (asked.x, asked.dy, to), None)
+            check_workspace(what, workspace, route.needs, (gradient.x, gradient.dy, to), None)
             workspace = workspace.reshape(-1).view(np.uint8)
-        then = partial(ran, what, _task(asked, threads), threads)
-        executed(then, _sum, route, asked, workspace, to, float(beta), threads)
+        info = partial(call_info, what, _task(gradient, threads), threads)
+        watched(info, _sum, route, gradient, workspace, to, float(beta), threads)
     elif to.size and beta:
-        add_scaled(None, to, asked.layout, asked.size, asked.element, float(beta))
+        add_scaled(None, to, gradient.layout, gradient.size, gradient.element, float(beta))
     else:
         to[...] = 0
-    if out is not None:
-        return out
-    return Tensor(to, asked.result_layout, asked.result_size) if asked.tensor else to
+    return returned(to, layout, size, x, out)
 
 
-def _task(asked: Asked, threads: int) -> WeightTask:
-    return WeightTask(asked.problem, threads, asked.algorithm)
+def _task(gradient: WeightGradient, threads: int) -> WeightTask:
+    return WeightTask(gradient.problem, threads, gradient.algorithm)
 
 
-def _route(asked: Asked, threads: int) -> WeightRoute:
-    return best_sums(_task(asked, threads), Arrays(asked.x.strides, asked.dy.strides))
+def _route(gradient: WeightGradient, threads: int) -> WeightRoute:
+    return best_sums(_task(gradient, threads), Arrays(gradient.x.strides, gradient.dy.strides))
 
 
-def _sum(route: WeightRoute, asked: Asked, workspace: np.ndarray | None, out: np.ndarray, beta: float, threads: int):
-    """Sum what was asked for, and write it to `out`."""
-    write(route(asked.x, asked.dy, workspace), route.layout, route.shape, asked, out, beta, threads)
-
-
-def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
-          threads: int) -> None:  # fmt: skip
-    """Write sums of (groups, O/groups, I/groups, *kernel) in `layout` as the filter that was asked for."""
+def _sum(route: WeightRoute, g: WeightGradient, workspace, out: np.ndarray, beta: float, threads: int) -> None:
+    """Sum a gradient, and write it to `out` in its layout and type."""
+    sums, layout, shape = route(g.x, g.dy, workspace), route.layout, route.shape
     sum_type = {4: "f32", 8: "f64"}[sums.itemsize]
-    out = out.view(dtype_of(asked.element))  # bfloat16 may be held as bits
-    number = conversion_of((sum_type, asked.element))
-    if asked.problem.groups == 1 and layout.block(0) == 1:
-        sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], asked.layout, out
-    elif asked.layout.is_plain:
-        dst, to = split_groups(asked.layout), _split(out, asked)
+    out = out.view(dtype_of(g.element))  # bfloat16 may be held as bits
+    number = conversion_of((sum_type, g.element))
+    if g.problem.groups == 1 and layout.block(0) == 1:
+        sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], g.layout, out
+    elif g.layout.is_plain:
+        dst, to = split_groups(g.layout), _split(out, g)
     else:
-        order = Layout("abcde"[: len(asked.size)])
-        plain = empty(asked.size, sums.dtype, asked.what)
+        order = Layout("abcde"[: len(g.size)])
+        plain = empty(g.size, sums.dtype, g.what)
         reorder(sums, layout, split_groups(order), shape=shape, out=plain.reshape(shape), threads=threads)
-        sums, layout, shape, dst, to = plain, order, asked.size, asked.layout, out
+        sums, layout, shape, dst, to = plain, order, g.size, g.layout, out
     reorder(sums, layout, dst, shape=shape, out=to, dtype=number, threads=threads, beta=beta)
 
 
-def _split(out: np.ndarray, asked: Asked) -> np.ndarray:
+def _split(out: np.ndarray, g: WeightGradient) -> np.ndarray:
     """A plain filter (O, ..) with its axis of O as two: groups, O/groups."""
-    groups = asked.problem.groups
-    at = next(i for i, factor in enumerate(asked.layout.factors) if factor.dim == 0)
+    groups = g.problem.groups
+    at = next(i for i, factor in enumerate(g.layout.factors) if factor.dim == 0)
     each = out.shape[at] // groups
     shape = (*out.shape[:at], groups, each, *out.shape[at + 1 :])
     strides = (*out.strides[:at], each * out.strides[at], out.strides[at], *out.strides[at + 1 :])
@@ -346,11 +334,11 @@ def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
+    gradient = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
     threads = check_threads(threads)
-    task = _task(asked, threads)
+    task = _task(gradient, threads)
     rows = task.problem.types.wide.rows
-    needs = _route(asked, threads).needs
+    needs = _route(gradient, threads).needs
 
     def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
         return (slowness(task, ranked),)

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..formats.families import check_names
 from ..formats.layout import Layout
-from .arrays import as_array, as_out, check_pitches, held_shape
+from .arrays import as_array, as_out, check_out, check_pitches, empty, shape_held
 from .tensor import UNDEFINED, Tensor, fulfils, text_of
 
 
-class Held(NamedTuple):
+class Argument(NamedTuple):
     """A tensor in memory."""
 
     array: np.ndarray  # one axis for each factor of the layout
@@ -24,7 +24,7 @@ class Held(NamedTuple):
     shape: tuple[int, ...]  # the logical one
 
 
-def hold(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, what: str) -> Held:
+def tensor_argument(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, what: str) -> Argument:
     """The tensor of an argument: a Tensor, or an array in `layout`, of all its elements unless a `shape` is given.
 
     Raises
@@ -37,12 +37,12 @@ def hold(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, w
             check_layout(value, Layout(layout), what)
         if shape is not None and value.layout.check_shape(shape) != value.shape:
             raise ValueError(f"{what} is a Tensor of shape {value.shape}, expected {tuple(shape)}")
-        return Held(value.array, value.layout, value.shape)
+        return Argument(value.array, value.layout, value.shape)
     array = as_array(value, what)
     if layout is None:
         raise TypeError(f"{what} is an array: expected its layout too (a Tensor brings its own)")
     layout = Layout(layout)
-    return Held(array, layout, held_shape(array, layout, shape, what))
+    return Argument(array, layout, shape_held(array, layout, shape, what))
 
 
 def layout_for(value: Any, layout: str | Layout | None) -> str | Layout | None:
@@ -80,3 +80,22 @@ def target(out: Any, layout: Layout, shape: Sequence[int], pad_value: Any, what:
             f"{text_of(pad_value)}"
         )
     return out.array
+
+
+def result_array(
+    out: Any, layout: Layout, shape: Sequence[int], dtype: np.dtype, inputs: Sequence[np.ndarray], what: str
+) -> np.ndarray:
+    """The array of a result of logical `shape`: that of `out`, which must not overlap `inputs`, or a new one."""
+    physical = layout.physical_shape(shape)
+    if out is None:
+        return empty(physical, dtype, what)
+    array = target(out, layout, shape, 0, what)
+    check_out(array, physical, dtype, inputs, what)
+    return array
+
+
+def returned(array: np.ndarray, layout: Layout, shape: tuple[int, ...], like: Any, out: Any) -> Any:
+    """What a call returns: `out`, or without one the array of its result, as a Tensor if `like` is one."""
+    if out is not None:
+        return out
+    return Tensor(array, layout, shape) if isinstance(like, Tensor) else array

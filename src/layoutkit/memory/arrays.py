@@ -94,15 +94,17 @@ def check_movable(array: np.ndarray, what: str) -> None:
         raise TypeError(f"{what}: dtype {array.dtype} has no elements of 1, 2, 4, 8 or 16 plain bytes")
 
 
-def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+def check_source(
+    array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str
+) -> tuple[int, ...]:
     """The logical shape of what `array` holds in `src`; raise if array and layouts do not fit together."""
     if src.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
     check_names(src, dst, what)
-    return held_shape(array, src, shape, what)
+    return shape_held(array, src, shape, what)
 
 
-def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+def shape_held(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
     """The logical shape of what `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
     try:
         largest = layout.padded_shape(array.shape)

@@ -14,11 +14,11 @@ from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.learning import Learner, learns
-from ..choosing.watching import Ran
+from ..choosing.watching import CallInfo
 from ..formats.families import check_names
 from ..formats.layout import Layout
-from ..memory.arguments import Held, target
-from ..memory.arrays import allocate, as_out, check_held, check_movable, check_out, contiguous_strides, nbytes_of, new
+from ..memory.arguments import Argument, target
+from ..memory.arrays import allocate, as_out, check_movable, check_out, check_source, contiguous_strides, nbytes_of, new
 from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor
 from . import pairs
@@ -69,13 +69,13 @@ class Bound(NamedTuple):
             return allocate(self.physical, self.dtype, self.nbytes)
         return new(*self.explicit, self.dtype, self.what)
 
-    def ran(self, way: str = "") -> Ran:
+    def call_info(self, way: str = "") -> CallInfo:
         """The name of what a call runs; `way` if that is no candidate."""
         way = way or (self.run.name if isinstance(self.run, InUse) else self.way)
-        return Ran("reorder", getattr(self.problem, "key", self.problem), way, self.threads)
+        return CallInfo("reorder", getattr(self.problem, "key", self.problem), way, self.threads)
 
 
-def taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
+def taken(call: Call) -> tuple[Argument, np.ndarray | None, Layout, Box]:
     """The source tensor, the destination array (None: a new one), its layout, and the box that moves."""
     dst, out, packed = format_of(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
     source = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
@@ -177,7 +177,7 @@ def transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
 
 def place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = NEITHER):
     """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
-    check = pairs.check_held if packed.src else check_held
+    check = pairs.check_source if packed.src else check_source
     box = Box.all_of(check(call.array, src, dst, call.shape, what))
     pairs.refuse(packed, call.at, what)
     if call.region is not None or call.at is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..formats.families import FILTERS
 from ..formats.layout import Layout
-from ..memory.arguments import hold
+from ..memory.arguments import tensor_argument
 from ..memory.tensor import Tensor
 from .convert import dimension
 from .reorder import reorder
@@ -52,7 +52,7 @@ def compensation(
     """
     if filter_layout is None and not isinstance(w, Tensor):
         filter_layout = "OIHW"
-    w, layout, shape = hold(w, filter_layout, shape, "compensation: w")
+    w, layout, shape = tensor_argument(w, filter_layout, shape, "compensation: w")
     what = f"compensation of {layout}"
     if layout.family is not None and layout.family.kind != FILTERS:
         raise ValueError(f"{what}: its names are those of {layout.family.kind}, expected a filter's")

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..formats.families import check_names
 from ..formats.layout import Layout
-from ..memory.arguments import Held, hold
+from ..memory.arguments import Argument, tensor_argument
 from ..memory.arrays import as_array, contiguous_strides
 from ..memory.tensor import Tensor
 from .box import Box
@@ -51,21 +51,23 @@ def refuse(packed: Packed, at: Any, what: str) -> None:
 
 def held_of(
     value: Any, layout: str | Layout | None, shape: Sequence[int] | None, packed: Packed, what: str
-) -> Held:  # fmt: skip
+) -> Argument:  # fmt: skip
     """The tensor of an argument, see `hold`; where it is converted from or to packed pairs it is no Tensor."""
     if any(packed) and isinstance(value, Tensor):
         raise TypeError(f"{what} is a Tensor, whose array has a place for each element: expected an array where dtype= "
                         f"says packed pairs, {', '.join(PAIRS)}")  # fmt: skip
     if not packed.src:
-        return hold(value, layout, shape, what)
+        return tensor_argument(value, layout, shape, what)
     array = as_array(value, what)
     if layout is None:
         raise TypeError(f"{what} is an array: expected its layout too")
     layout = Layout(layout)
-    return Held(array, layout, _held_shape(array, layout, shape, what))
+    return Argument(array, layout, _held_shape(array, layout, shape, what))
 
 
-def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+def check_source(
+    array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str
+) -> tuple[int, ...]:
     """The logical shape of the packed pairs that `array` holds in `src`; raise if array and layouts do not fit
     together."""
     if src.rank != dst.rank:

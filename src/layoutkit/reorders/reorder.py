@@ -14,7 +14,7 @@ from .._core.runtime.registry import isa
 from ..choosing.cache import plans
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
-from ..choosing.watching import executed, watchers
+from ..choosing.watching import watched, watchers
 from ..formats.layout import Layout
 from ..formats.reading import layout_of
 from ..memory.arrays import as_array, as_out, check_out, overlap
@@ -241,11 +241,11 @@ def reorder(
             layout, to = format_of(src, "src"), format_of(dst, "dst")
             shape = layout.padded_shape(array.shape) if shape is None else layout.check_shape(shape)
             moved_in = array, out, layout, to, shape, partial(reorder, threads=threads), bound.what
-            executed(partial(bound.ran, "in place"), reorder_in_place, *moved_in)
+            watched(partial(bound.call_info, "in place"), reorder_in_place, *moved_in)
             return out
     if bound.run is not None:
         if watchers:
-            executed(bound.ran, bound.run, array, out, bound.threads)
+            watched(bound.call_info, bound.run, array, out, bound.threads)
         else:
             bound.run(array, out, bound.threads)
     return out
@@ -324,7 +324,7 @@ def _general(call: Call):
         check_out(out, bound.physical, bound.dtype, (array,), bound.what)
     if bound.run is not None:
         if watchers:
-            executed(bound.ran, bound.run, array, out, bound.threads, *bound.parameters)
+            watched(bound.call_info, bound.run, array, out, bound.threads, *bound.parameters)
         else:
             bound.run(array, out, bound.threads, *bound.parameters)
     return out

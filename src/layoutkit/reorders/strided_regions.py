@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..formats.layout import Layout
-from ..memory.arguments import hold
+from ..memory.arguments import tensor_argument
 from ..memory.tensor import Tensor
 from .binding import Call
 from .box import bounds
@@ -18,7 +18,7 @@ def has_steps(region: Any) -> bool:
 
 def without_steps(call: Call, reorder: Any) -> Call:
     """The same call on a view of the selected elements; blocked dimensions are unblocked first."""
-    source = hold(call.array, call.src, call.shape, "reorder: array")
+    source = tensor_argument(call.array, call.src, call.shape, "reorder: array")
     layout = source.layout.dense
     what = f"reorder {source.layout} -> {call.dst}"
     slices = bounds(source.shape, call.region, what)

@@ -22,7 +22,7 @@ from .. import grad
 from ..convolutions import conv as convolutions
 from ..convolutions import transposed
 from ..convolutions.problem import Pairs, in_sizes, out_sizes
-from ..grad.layouts import outputs
+from ..grad.arguments import outputs
 from .memory import filter_view, is_channels_last, memory, new, view
 
 CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}

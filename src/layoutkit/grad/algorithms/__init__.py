@@ -1,4 +1,4 @@
-"""The ways to sum the gradient of a filter, a class each: what it takes, what it costs, and the loop nest it builds."""
+"""The algorithms that sum the gradient of a filter: this is the only list of them."""
 
 from .base import Algorithm, channels_last
 from .depthwise import Depthwise

@@ -1,4 +1,4 @@
-"""What the ways to sum the gradient of a filter have in common."""
+"""The base of the algorithms that sum the gradient of a filter."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...formats.layout import Layout
 MIN_SLAB_PIXELS = 4096
 MAX_SLABS = 16
 MAX_SLABS_BYTES = 64 << 20  # of the sums of all slabs
-SIGNAL_SECONDS = 0.05  # between looks for signals
+SIGNAL_SECONDS = 0.05  # between checks for signals
 
 
 class Sums(NamedTuple):
-    """A loop nest, and how what it sums lies in memory."""
+    """A loop nest, and the layout of its sums."""
 
     nest: WeightSums
     layout: Layout  # of (groups, O/groups, I/groups, *kernel)
@@ -37,7 +37,7 @@ class Algorithm(Protocol):
     family : str
         Of the kernels it runs on.
     folds : int
-        Of how many axes, the last ones, it takes the taps for channels: x is in channels last and padded along them.
+        The last axes, so many, whose taps count as channels: x is in channels last and padded along them.
     saving : float
         How many times less it multiplies than the direct sum, at most.
     """
@@ -69,29 +69,31 @@ class Algorithm(Protocol):
 
 
 def slabs_of(p: ConvProblem) -> int:
-    """Into how many slabs the pixels are cut: it depends on the problem alone, so that sums do."""
+    """The number of slabs of pixels: it depends on the problem alone, and so do the results."""
     filter_bytes = p.types.sum.itemsize * p.oc * (p.ic // p.groups) * p.taps
     return max(1, min(p.n * prod(p.out) // MIN_SLAB_PIXELS, MAX_SLABS, MAX_SLABS_BYTES // max(1, filter_bytes)))
 
 
 def chunks_of(seconds: float) -> int:
-    """Into how many chunks a call of so many seconds is cut, between which signals are seen."""
+    """The number of chunks of a call of so many seconds, between which signals are checked for."""
     return max(1, int(seconds / SIGNAL_SECONDS))
 
 
 def stride_of(digits: Sequence) -> int:
+    """Of the outermost digit."""
     return digits[0].stride
 
 
-Side = tuple[tuple[int, ...], tuple[int, int, int, int]]  # see `side`
+# Of x or dy: strides of an image and of depth, height, width; channels of a group, of a block, strides of both.
+Operand = tuple[tuple[int, ...], tuple[int, int, int, int]]
 
 
-def side(layout: Layout, shape: Sequence[int], strides: Sequence[int], groups: int) -> Side:
-    """Of x or dy: the strides of an image and a pixel; the channels of a group, and how they lie: see `OuterSums`."""
+def operand(layout: Layout, shape: Sequence[int], strides: Sequence[int], groups: int) -> Operand:
+    """x or dy as the nests take it."""
     digits = strides_of(layout, shape, strides)
-    blocked = len(digits[1]) > 1
-    block, apart = (layout.block(1), stride_of(digits[1])) if blocked else (max(1, shape[1]), 0)
-    return (stride_of(digits[0]), *spatial_strides(digits)), (shape[1] // groups, block, apart, digits[1][-1].stride)
+    block, block_stride = (layout.block(1), stride_of(digits[1])) if len(digits[1]) > 1 else (max(1, shape[1]), 0)
+    channels = shape[1] // groups, block, block_stride, digits[1][-1].stride
+    return (stride_of(digits[0]), *spatial_strides(digits)), channels
 
 
 def taps_of(p: ConvProblem) -> str:
@@ -100,5 +102,5 @@ def taps_of(p: ConvProblem) -> str:
 
 
 def channels_last(p: ConvProblem) -> Layout:
-    """Where a side has to be reordered."""
+    """The layout that x or dy is reordered to where its own is not supported."""
     return Layout(CHANNELS_LAST[p.src.rank])

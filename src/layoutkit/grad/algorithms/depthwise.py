@@ -17,10 +17,10 @@ from .base import Sums, chunks_of, slabs_of, stride_of, taps_of
 
 
 class Depthwise:
-    """Channels each by themselves, a vector of them at a time."""
+    """Vectors of channels, each multiplied by its own."""
 
     name, family, folds, saving = "depthwise", "tap_sums", 0, 1.0
-    share = 0.4  # of the FMA peak: what the estimate expects
+    peak_share = 0.4  # of the FMA peak: what the estimate expects
 
     def supports(self, p: ConvProblem) -> str | None:
         if not p.groups == p.ic == p.oc:
@@ -48,18 +48,17 @@ class Depthwise:
         vectors = -(-p.oc // kernel.lanes)
         flops = 2 * kernel.lanes * vectors * p.n * prod(p.out) * (p.taps + 1)
         tasks = vectors * slabs_of(p)
-        return flops / (self.share * flops_per_second(kernel)) / tasks * -(-tasks // threads)
+        return flops / (self.peak_share * flops_per_second(kernel)) / tasks * -(-tasks // threads)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
-        sides, whole = [], True
+        operands, blocked = [], True
         for layout, shape, strides in (
             (p.src, p.src_shape, arrays.x_strides), (p.dst, p.dst_shape, arrays.y_strides)
         ):  # fmt: skip
             digits = strides_of(layout, shape, strides)
-            blocked = layout.block(1) > 1
-            whole &= blocked
-            vector = stride_of(digits[1]) if blocked else kernel.lanes * digits[1][-1].stride
-            sides.append((stride_of(digits[0]), *spatial_strides(digits), vector))
+            blocked &= layout.block(1) > 1
+            vector = stride_of(digits[1]) if layout.block(1) > 1 else kernel.lanes * digits[1][-1].stride
+            operands.append((stride_of(digits[0]), *spatial_strides(digits), vector))
         chunks = chunks_of(self.estimate(p, kernel, threads))
-        nest = TapSums(kernel.name, geometry(p), threads, slabs_of(p), chunks, sides[0], sides[1], whole)
+        nest = TapSums(kernel.name, geometry(p), threads, slabs_of(p), chunks, operands[0], operands[1], blocked)
         return Sums(nest, Layout(f"Abc{taps_of(p)}{kernel.lanes}a"))

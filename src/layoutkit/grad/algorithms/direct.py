@@ -14,15 +14,15 @@ from ...convolutions.geometry import geometry
 from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
 from ...formats.layout import Layout
-from .base import Side, Sums, channels_last, chunks_of, side, slabs_of, taps_of
+from .base import Operand, Sums, channels_last, chunks_of, operand, slabs_of, taps_of
 
-PACKED_BYTES = 512 << 10  # of dy, that stay in L2 beside what is read of x
-PART_CHOICES = 4  # times the threads: into how many parts the sums of a slab are cut at most
+PACKED_BYTES = 512 << 10  # of dy that stay in L2 together with what is read of x
+PART_CHOICES = 4  # parts of the sums of a slab for each thread, at most
 PEAK_SHARE = 0.9  # of the FMA peak that sums reach
 TILE_SECONDS = 40e-9  # to begin and end a register tile
 PACK_BYTES_PER_SECOND = 20e9  # read and written by packing runs of channels
 TRANSPOSED_PACK_COST = 1.2  # of packing runs of pixels, in packing runs of channels
-GATHERED_PACK_COST = 7.0  # of packing elements that lie apart, in packing runs of channels
+GATHERED_PACK_COST = 7.0  # of packing single elements, in packing runs of channels
 FOLDED_CHANNELS = 8  # at most
 
 
@@ -46,22 +46,22 @@ class Direct:
         return all(s % width == 0 for s in strides)
 
     def parts(self, p: ConvProblem, kernel: Kernel, threads: int) -> tuple[int, int, int]:
-        """Into how many parts groups, panels of x and those of dy are cut: what keeps the busiest thread least busy."""
+        """Parts of groups, of panels of x and of panels of dy: those with the least work for the busiest thread."""
         x, y = (-(-n // p.groups // size) for n, size in ((p.ic, kernel.mr), (p.oc, kernel.nr)))
         pixels, slabs = p.n * prod(p.out), slabs_of(p)
         packed = (pixels if pixels <= FEW_STEPS else BLOCK_STEPS) * kernel.nr * p.types.sum.itemsize  # a panel of dy
         least = min(y, max(1, y * packed // PACKED_BYTES))
         pack_x, pack_y, work = (s / max(1, slabs * p.groups) for s in self._seconds(p, kernel))
-        best, cut = None, (1, 1, least)
+        best, parts = None, (1, 1, least)
         for pg in dict.fromkeys((1, min(p.groups, threads), p.groups)):
             for px in range(1, min(x, PART_CHOICES * threads) + 1):
                 for py in range(least, min(y, max(least, PART_CHOICES * threads // px)) + 1):
-                    tall, wide = -(-x // px) / x, -(-y // py) / y
-                    each = -(-p.groups // pg) * (work * tall * wide + pack_x * tall + pack_y * wide)
+                    x_share, y_share = -(-x // px) / x, -(-y // py) / y
+                    each = -(-p.groups // pg) * (work * x_share * y_share + pack_x * x_share + pack_y * y_share)
                     seconds = -(-slabs * pg * px * py // threads) * each
                     if best is None or seconds < 0.99 * best:
-                        best, cut = seconds, (pg, px, py)
-        return cut
+                        best, parts = seconds, (pg, px, py)
+        return parts
 
     def _seconds(self, p: ConvProblem, kernel: Kernel) -> tuple[float, float, float]:
         """Of packing x once, of packing dy once, and of the products, on one thread."""
@@ -72,18 +72,20 @@ class Direct:
         calls = p.groups * p.taps * x * y * max(1, pixels / BLOCK_STEPS)
         read = min(p.taps, prod(-(-k // s) for k, s in zip(p.kernel, p.stride))) if p.taps > 1 else 1
         rate = PACK_BYTES_PER_SECOND / scale().copy_l3
-        apart = any(s > 1 and (k - 1) * d < s for k, s, d in zip(p.kernel, p.stride, p.dilation))  # windows
-        pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, apart) / rate
-        near = p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
-        pack_y = 0 if near else 2 * item * p.oc * pixels * self._packing(p.dst, False) / rate
+        disjoint = any(s > 1 and (k - 1) * d < s for k, s, d in zip(p.kernel, p.stride, p.dilation))  # windows
+        pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, disjoint) / rate
+        unpacked = (
+            p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
+        )
+        pack_y = 0 if unpacked else 2 * item * p.oc * pixels * self._packing(p.dst, False) / rate
         return pack_x, pack_y, flops / (PEAK_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run
 
-    def _packing(self, layout: Layout, apart: bool) -> float:
-        """How much longer packing takes than that of runs of channels; `apart`: of pixels that do not follow."""
+    def _packing(self, layout: Layout, strided: bool) -> float:
+        """The cost of packing, in packing of runs of channels; `strided`: of pixels that are not contiguous."""
         last = layout.factors[-1].dim
         if last == 1:
             return 1.0
-        return TRANSPOSED_PACK_COST if last == layout.rank - 1 and not apart else GATHERED_PACK_COST
+        return TRANSPOSED_PACK_COST if last == layout.rank - 1 and not strided else GATHERED_PACK_COST
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         pack_x, pack_y, work = self._seconds(p, kernel)
@@ -92,10 +94,10 @@ class Direct:
         return (pack_x * py + pack_y * px + work) / tasks * -(-tasks // threads)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
-        return self._build(p, kernel, threads, arrays, side(p.src, p.src_shape, arrays.x_strides, p.groups))
+        return self._build(p, kernel, threads, arrays, operand(p.src, p.src_shape, arrays.x_strides, p.groups))
 
-    def _build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, xs: Side) -> Sums:
-        ys = side(p.dst, p.dst_shape, arrays.y_strides, p.groups)
+    def _build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, xs: Operand) -> Sums:
+        ys = operand(p.dst, p.dst_shape, arrays.y_strides, p.groups)
         chunks = chunks_of(self.estimate(p, kernel, threads))
         nest = OuterSums(
             kernel.name, geometry(p), threads, slabs_of(p), chunks, xs[0], ys[0], xs[1], ys[1],
@@ -105,7 +107,7 @@ class Direct:
 
 
 class Folded(Direct):
-    """Taps along the last axes as channels of one tap, since those of a row follow one another. For few channels."""
+    """Taps along the last axes as channels of one tap: those of a row are contiguous. For few channels."""
 
     def __init__(self, name: str, folds: int) -> None:
         self.name, self.folds = name, folds
@@ -135,7 +137,7 @@ class Folded(Direct):
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
         folded = self.folded(p)
-        pixels, (*_, step) = side(p.src, p.src_shape, arrays.x_strides, 1)
+        pixels, (*_, step) = operand(p.src, p.src_shape, arrays.x_strides, 1)
         row = p.ic * p.kernel[-1]  # of taps
-        apart = pixels[-2] * p.dilation[-2] if self.folds > 1 else 0
-        return self._build(folded, kernel, threads, arrays, (pixels, (folded.ic, row, apart, step)))
+        row_stride = pixels[-2] * p.dilation[-2] if self.folds > 1 else 0
+        return self._build(folded, kernel, threads, arrays, (pixels, (folded.ic, row, row_stride, step)))

@@ -15,11 +15,11 @@ from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
 from ...convolutions.winograd_matrices import gradient_tables
 from ...formats.layout import Layout
-from .base import Sums, chunks_of, side, slabs_of, taps_of
+from .base import Sums, chunks_of, operand, slabs_of, taps_of
 
 FEW_TILES = 4  # below so many, direct summation rounds far less
 PART_CHANNELS = 128  # of x and of dy in a part, whose sums then stay in L2 or nearly so
-PART_CHOICES = 2  # times the threads: more parts than that are cut for the caches only
+PART_CHOICES = 2  # parts for each thread; more only for the caches
 PEAK_SHARE = 0.8  # of the FMA peak that sums reach
 TILE_SECONDS = 20e-9  # to begin and end a register tile
 TRANSFORM_SECONDS = 60e-9  # to begin and end a transform
@@ -57,7 +57,7 @@ class Winograd:
         return strides[-1] == width and all(s % width == 0 for s in strides)
 
     def _parts(self, p: ConvProblem, kernel: Kernel, threads: int) -> tuple[float, int, int]:
-        """Into how many parts the channels of x and of dy are cut, and the seconds that takes: the fewest."""
+        """The fastest division of the channels of x and dy into parts: its seconds, and how many parts of each."""
         wanted = -(-PART_CHOICES * threads // max(1, slabs_of(p) * p.groups))
         sides = []
         for layout, channels, panel in ((p.src, p.ic, kernel.mr), (p.dst, p.oc, kernel.nr)):
@@ -73,13 +73,13 @@ class Winograd:
 
     def _seconds(self, p: ConvProblem, kernel: Kernel, threads: int, x: int, y: int, px: int, py: int) -> float:
         """With `x` and `y` channels of a group, cut into `px` and `py` parts: each transforms what it reads."""
-        mh, _ = _tile(p)
-        products = 36 if mh > 1 else 6
+        height, _ = _tile(p)
+        products = 36 if height > 1 else 6
         tiles, slabs = _tiles(p), slabs_of(p)
         sums = products * (x // kernel.mr) * (y // kernel.nr) * max(1, tiles / BLOCK_TILES)
         calls = sums * TILE_SECONDS + 2 * tiles * px * py * TRANSFORM_SECONDS
         multiply = 2 * products * tiles * x * y / (PEAK_SHARE * flops_per_second(kernel)) + calls * scale().run
-        moved = 4 * (products + 4 * mh) * (tiles * (x * py + y * px) + slabs * x * y)
+        moved = 4 * (products + 4 * height) * (tiles * (x * py + y * px) + slabs * x * y)
         tasks = slabs * p.groups * px * py
         each = p.groups * (multiply + moved / L2_BYTES_PER_SECOND * scale().copy_l2) / tasks
         return each * -(-tasks // threads)
@@ -88,8 +88,8 @@ class Winograd:
         return self._parts(p, kernel, threads)[0]
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
-        xs = side(p.src, p.src_shape, arrays.x_strides, p.groups)
-        ys = side(p.dst, p.dst_shape, arrays.y_strides, p.groups)
+        xs = operand(p.src, p.src_shape, arrays.x_strides, p.groups)
+        ys = operand(p.dst, p.dst_shape, arrays.y_strides, p.groups)
         seconds, px, py = self._parts(p, kernel, threads)
         nest = WinogradSums(
             (kernel.name, transform_row("in", p.types.wide.tiles, _tile(p))), geometry(p), threads, slabs_of(p),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._core.nests.reorders import Reorders
 from ...choosing.threads import check_threads
-from ...choosing.watching import Ran, executed_in_steps, watchers
+from ...choosing.watching import CallInfo, watched_in_steps, watchers
 from ...formats.layout import Layout
 from ...memory.arrays import reshaped
 from ...reorders.binding import MOVED, compiled
@@ -61,12 +61,13 @@ class Program:
             return self._runs.run(inputs)
         clock = np.zeros((len(self.steps), 2), np.int64)
 
-        def steps() -> Iterator[tuple[Ran, float, float]]:
+        def steps() -> Iterator[tuple[CallInfo, float, float]]:
             threads = check_threads(self.costs.threads)
             for step, (begin, end) in zip(self.steps, clock.tolist()):
-                yield Ran(f"network {step.op}", step.name, step.written(), threads), begin * 1e-9, (end - begin) * 1e-9
+                info = CallInfo(f"network {step.op}", step.name, step.written(), threads)
+                yield info, begin * 1e-9, (end - begin) * 1e-9
 
-        outputs = executed_in_steps(partial(self._runs.run, inputs, clock), steps)
+        outputs = watched_in_steps(partial(self._runs.run, inputs, clock), steps)
         if times is not None:
             times += ((clock[:, 1] - clock[:, 0]) * 1e-9).tolist()
         return outputs

@@ -1,9 +1,41 @@
-"""Layouts and shapes of filters as gradients see them."""
+"""Arguments of gradients: their types, shapes and layouts."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from ..convolutions.filter import check_dimensions
 from ..convolutions.problem import out_sizes
+from ..convolutions.types import ConvTypes, types_of
+from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
+from ..memory.arguments import Argument, layout_for, tensor_argument
+
+
+def activations(
+    value: Any, layout: Any, shape: Any, rank: int, what: str, names: tuple[str, str], default: Layout | None = None
+) -> Argument:
+    """A tensor of N, C and `rank` spatial axes, "NCHW" by default; `names` of its argument and its layout's."""
+    layout, dimensions = layout_for(value, layout), meaning_of_activations(rank)
+    layout = Layout((default or dimensions) if layout is None else layout)
+    check_dimensions(layout, dimensions, f"{what}: {names[1]}")
+    return tensor_argument(value, layout, shape, f"{what}: {names[0]}")
+
+
+def float_types(array: np.ndarray, dtype: Any, what: str) -> ConvTypes:
+    """The types of an operation on floats whose result is of their type."""
+    types = types_of(array, dtype, f"{what}: x").types
+    if types.integers or types.src != types.dst:
+        raise TypeError(f"{what}: x of {array.dtype}: expected floats, and a result of their type")
+    return types
+
+
+def check_same_type(gradient: np.ndarray, x: np.ndarray, what: str) -> None:
+    """Raise TypeError unless grad_output is of the type of x."""
+    if gradient.dtype != x.dtype:
+        raise TypeError(f"{what}: grad_output is of {gradient.dtype}, x of {x.dtype}")
 
 
 def exchanged(layout: Layout) -> Layout:
