@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.convert import ELEMENT_BYTES, Converter, Converting, Packing
+from .._core.nests.convert import ELEMENT_BYTES, Converter, ConverterBase, PackingConverter
 from .._core.nests.reorder import Program
 from .._core.runtime import registry
 from ..choosing.cache import plans
@@ -359,7 +359,7 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     return pad_element(value, t.dtype, what).tobytes()
 
 
-def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> Converting:
+def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> ConverterBase:
     """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed
     pairs count elements, and its width is 1.
 
@@ -378,7 +378,7 @@ def conversion(
     return plans.of(_converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa())
 
 
-def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> Packing:
+def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> PackingConverter:
     rank = move.src.rank
     blocks = [along.blocks[along.dims.index(d)] if d in along.dims else 1 for d in range(rank)]
     to_bytes = t._replace(dst=BYTES[t.dst], packed=t.packed._replace(dst=False))
@@ -392,7 +392,7 @@ def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, i
         elements += part.times * part.elements
     has = Span(0, prod(move.dst.physical_shape(move.box.shape)))
     spans.check(Span(0, elements), has, f"{move}, {t}: destination")
-    return Packing(parts, t.dst == "s4", pool)
+    return PackingConverter(parts, t.dst == "s4", pool)
 
 
 def _converter(

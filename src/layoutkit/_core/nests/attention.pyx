@@ -17,7 +17,7 @@ import numpy as np
 
 from ..runtime import registry
 from .axes import addressable, merged, offsets, viewed_array
-from .ways import TYPES, broadcasts, product_cycles
+from .matmul_plan import TYPES, broadcasts, product_cycles
 
 from ..kernels cimport LK_EPILOGUE, LK_WEIGHTS, lk_kernel
 from ..kernels.attention cimport lk_weights, lk_weights_fn
@@ -27,7 +27,7 @@ from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, enter, leave, share
 from .operation cimport Operation
-from .packing cimport Moves, move, moves_of
+from .packing cimport Moves, move, moves_of, pack_panels
 
 import_array()
 
@@ -59,7 +59,7 @@ cdef struct Work:  # of a thread
     char *sums                  # of a task
     char *maxima                # of the scores of each row of a task; then sums of weights, and factors for the sums
     int64_t k_at, v_at, block   # the offsets of the matrices and the block that are packed
-    int64_t tap
+    int64_t zero_tap
     int64_t c_col[MAX_COLS]
 
 
@@ -86,7 +86,7 @@ cdef class Attention(Operation):
         Broadcast to (.., queries, keys). -Inf leaves a key out; where all are left out, results are NaN.
     scale : float
     constant_mask : bool
-        The mask is kept as it is now. It is not among the arrays of a run.
+        The mask never changes. It is not among the arrays of a run.
     arrays : sequence of ndarray, optional
         The arrays of a run, of which the others are views; by default these themselves, in this order.
     threads : int
@@ -227,7 +227,7 @@ cdef class Attention(Operation):
         w.keys, w.values, w.queries = workspace, workspace + self.at_values, workspace + self.at_queries
         w.masks, w.scores, w.sums = workspace + self.at_masks, workspace + self.at_scores, workspace + self.at_sums
         w.maxima, w.block = workspace + self.at_maxima, -1
-        w.tile.tap, w.tile.taps, w.tile.blocks, w.tile.ldb = &w.tap, 1, 1, self.nr
+        w.tile.tap, w.tile.taps, w.tile.blocks, w.tile.ldb = &w.zero_tap, 1, 1, self.nr
         w.tile.chunk, w.tile.period, w.tile.c_col = CHUNK, NEVER, w.c_col
         for j in range(self.nr // self.lanes):
             w.c_col[j] = j * self.lanes * self.item
@@ -285,28 +285,15 @@ cdef class Attention(Operation):
     cdef void pack(self, Work *w, const Run *r, int64_t batch, int64_t block) noexcept nogil:
         """Pack a block of K and V, unless the task before has packed it."""
         cdef int64_t k_at = self.matrix[K][batch], v_at = self.matrix[V][batch], key = block * self.block_keys
-        cdef int64_t count = min(self.block_keys, self.keys - key), j, cols, item = self.item
+        cdef int64_t count = min(self.block_keys, self.keys - key)
         cdef const char *k = r.at[K] + k_at + key * self.row[K]
         cdef const char *v = r.at[V] + v_at + key * self.row[V]
         if w.block == block and w.k_at == k_at and w.v_at == v_at:
             return
         w.block, w.k_at, w.v_at = block, k_at, v_at
-        j = 0
-        while j < count:
-            cols = min(self.nr, count - j)
-            if cols % self.lanes:
-                memset(w.keys + j // self.nr * self.keys_panel, 0, self.keys_panel)
-            move(&self.moves, k + j * self.row[K], self.col[K], self.row[K], w.keys + j // self.nr * self.keys_panel,
-                 self.nr * item, item, self.depth, cols)
-            j += self.nr
-        j = 0
-        while j < self.width:
-            cols = min(self.nr, self.width - j)
-            if cols % self.lanes:
-                memset(w.values + j // self.nr * self.values_panel, 0, self.values_panel)
-            move(&self.moves, v + j * self.col[V], self.row[V], self.col[V],
-                 w.values + j // self.nr * self.values_panel, self.nr * item, item, count, cols)
-            j += self.nr
+        pack_panels(&self.moves, k, self.col[K], self.row[K], w.keys, self.keys_panel, self.nr, self.lanes, self.depth, count)
+        pack_panels(&self.moves, v, self.row[V], self.col[V], w.values, self.values_panel, self.nr, self.lanes, count,
+                    self.width)
 
     cdef void attend_tile(self, Work *w, const Run *r, int64_t batch, int64_t block, int64_t row, int64_t at) noexcept nogil:
         """A tile of queries from `row` on, row `at` of its task, with a block of keys."""

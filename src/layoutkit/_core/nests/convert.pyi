@@ -4,24 +4,25 @@ from typing import Any
 import numpy as np
 
 from ..runtime.pool import Pool
-from .reorder import Program, Reordering
+from .reorder import Program
+from .reordering import Reordering
 
 TYPES: dict[str, int]
 ELEMENT_BYTES: dict[str, int]
 
-class Converting(Reordering):
+class ConverterBase(Reordering):
     def __call__(self, src: np.ndarray, dst: np.ndarray, threads: int, *parameters: Any) -> None: ...
 
-class Converter(Converting):
+class Converter(ConverterBase):
     def __new__(
         cls, nests: Sequence[Any], types: Any, real: str, sum: bool, fill: Program | None, stream: bool,
         pairs: bool = False,
     ) -> Converter: ...  # fmt: skip
 
-class Packing(Converting):
+class PackingConverter(ConverterBase):
     def __new__(
-        cls, parts: Sequence[tuple[Converting, int, int, int, int]], is_signed: bool, pool: Pool
-    ) -> Packing: ...
+        cls, parts: Sequence[tuple[ConverterBase, int, int, int, int]], is_signed: bool, pool: Pool
+    ) -> PackingConverter: ...
 
 class Conversion(Reordering):
-    def __new__(cls, converter: Converting, *parameters: Any) -> Conversion: ...
+    def __new__(cls, converter: ConverterBase, *parameters: Any) -> Conversion: ...

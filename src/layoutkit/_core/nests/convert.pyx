@@ -1,8 +1,8 @@
 """Executes a conversion: loop nests like those of a reorder, around tiles that move, convert and move again.
 
-What a tile does is planned in layoutkit.reorders.conversions. Scales and zero points are given with each call. Where the
+What a tile does is planned in layoutkit.reorders.conversions. Scales and zero points come with each call. Where the
 source is of packed pairs, all its offsets and strides count elements, and a tile unpacks what it reads to bytes first.
-Packed pairs are written by way of a workspace, see Packing.
+Packed pairs are written by way of a workspace, see PackingConverter.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -30,7 +30,7 @@ cdef enum:
     MAX_LOOPS = 32
     CHUNK_ELEMENTS = 4 << 20  # between checks for signals: at worst a tenth of a second, into new pages
     PACKED_ELEMENTS = 64 << 20  # likewise, of packed pairs
-    PACKED_TOGETHER = 128  # a thread packs or unpacks multiples of it
+    PACKED_STEP = 128  # a thread packs or unpacks multiples of it
     SHARED_ELEMENTS = 1 << 18  # below this a second thread costs more than it gains
     SCRATCH_BYTES = 40 << 10  # of a tile: up to 32 KB of elements, with gaps between rows
 
@@ -55,19 +55,19 @@ cdef struct Nest:
     int64_t p[MAX_LOOPS]
 
 
-cdef class Converting(Reordering):
+cdef class ConverterBase(Reordering):
     """Converts a whole array; the parameters come with each call."""
 
     cdef bint sum
     cdef int real_bytes  # size of the type that is computed in
 
     def __call__(self, ndarray src, ndarray dst, int threads, *parameters):
-        """Convert `src` to `dst`, arrays of the strides that this was planned for, by `parameters`: see `take_parameters`."""
+        """Convert `src` to `dst`, arrays of the strides that this was planned for, by `parameters`: see `set_parameters`."""
         cdef lk_convert c
-        take_parameters(&c, parameters)
-        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &c, threads)
+        set_parameters(&c, parameters)
+        self.convert_all(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &c, threads)
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
+    cdef int convert_all(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         """Convert by `parameters`, with the GIL held: signals are checked for between chunks. `at`: bytes from s, elements
         of packed pairs, to where the source begins."""
 
@@ -89,7 +89,7 @@ cdef void convert_share(void *argument, int slot, int share, int shares, lk_port
                                          r.chunks * shares * parts)
 
 
-cdef class Converter(Converting):
+cdef class Converter(ConverterBase):
     """A conversion ready to run: its nests.
 
     Parameters
@@ -161,7 +161,7 @@ cdef class Converter(Converting):
     def __dealloc__(self):
         free(self.nests)
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
+    cdef int convert_all(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         cdef Pace pace = pace_of(self.chunks)
         cdef Run r
         r.converter, r.src, r.src_at, r.dst, r.parameters = <void *>self, s, at, d, parameters
@@ -215,7 +215,7 @@ cdef class Converter(Converting):
             while True:
                 c.sub, c.mul, c.inv = parameters.sub, parameters.mul, parameters.inv
                 c.off, c.add, c.high, c.low = parameters.off, parameters.add, parameters.high, parameters.low
-                move_on(&c, par * self.real_bytes)
+                advance(&c, par * self.real_bytes)
                 self.tile(nest, &c, src, s, d, scratch)
                 task += 1
                 if task == end:
@@ -267,13 +267,13 @@ cdef struct PackRun:
 
 cdef void pack_share(void *argument, int slot, int share, int shares, lk_portions *portions) noexcept nogil:
     cdef const PackRun *r = <const PackRun *>argument
-    cdef int64_t count = (r.end - r.first + PACKED_TOGETHER - 1) // PACKED_TOGETHER, first, last
+    cdef int64_t count = (r.end - r.first + PACKED_STEP - 1) // PACKED_STEP, first, last
     while lk_claim(portions, count * share // shares, count * (share + 1) // shares, &first, &last):
-        (<Packing>r.packing).share(r.fn, r.src, r.dst, r.first + first * PACKED_TOGETHER,
-                                   min(r.end, r.first + last * PACKED_TOGETHER))
+        (<PackingConverter>r.packing).share(r.fn, r.src, r.dst, r.first + first * PACKED_STEP,
+                                   min(r.end, r.first + last * PACKED_STEP))
 
 
-cdef class Packing(Converting):
+cdef class PackingConverter(ConverterBase):
     """A conversion to packed pairs, slice after slice: the numbers of a slice are converted to bytes in a workspace, which
     are packed from there.
 
@@ -297,11 +297,11 @@ cdef class Packing(Converting):
         self.parts, self.is_signed, self.pool = list(parts), is_signed, pool
         self.pack, self.unpack = <lk_packed_fn>best_row(LK_PACK, "x4").fn, <lk_packed_fn>best_row(LK_UNPACK, "x4").fn
         self.sum, self.real_bytes = (<Converter?>self.parts[0][0]).sum, (<Converter>self.parts[0][0]).real_bytes
-        odd = [count * elements for _, count, _, _, elements in self.parts[:-1] if elements % 2]
-        if odd or (self.parts[-1][1] > 1 and self.parts[-1][4] % 2):
-            raise ValueError(f"reorder: slices of an odd number of elements: {odd or self.parts[-1][1:]}")
+        odd_sizes = [count * elements for _, count, _, _, elements in self.parts[:-1] if elements % 2]
+        if odd_sizes or (self.parts[-1][1] > 1 and self.parts[-1][4] % 2):
+            raise ValueError(f"reorder: slices of an odd number of elements: {odd_sizes or self.parts[-1][1:]}")
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
+    cdef int convert_all(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         cdef int64_t i, par, count, src_step, par_step, elements
         cdef lk_convert c
         cdef Converter converter
@@ -312,10 +312,10 @@ cdef class Packing(Converting):
         for converter, count, src_step, par_step, elements in self.parts:
             for i in range(count):
                 c = parameters[0]
-                move_on(&c, par * self.real_bytes)
+                advance(&c, par * self.real_bytes)
                 if self.sum:
                     self.shared(self.unpack, d, work, elements, threads)
-                converter.all_of(s, at, work, &c, threads)
+                converter.convert_all(s, at, work, &c, threads)
                 self.shared(self.pack, work, d, elements, threads)
                 at, par, d = at + src_step, par + par_step, d + elements // 2
         self.pool.take_back(workspace)
@@ -350,35 +350,35 @@ cdef class Packing(Converting):
 cdef class Conversion(Reordering):
     """A conversion with its parameters: those of its call, after `threads`."""
 
-    cdef Converting converter
+    cdef ConverterBase converter
     cdef lk_convert parameters
-    cdef tuple taken  # whose arrays `parameters` points into
+    cdef tuple arguments  # whose arrays `parameters` points into
 
-    def __cinit__(self, Converting converter not None, *parameters):
-        self.converter, self.taken = converter, parameters
-        take_parameters(&self.parameters, parameters)
+    def __cinit__(self, ConverterBase converter not None, *parameters):
+        self.converter, self.arguments = converter, parameters
+        set_parameters(&self.parameters, parameters)
         self.parameters.sum, self.chunks, self.share_parts = converter.sum, converter.chunks, converter.share_parts
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
-        if isinstance(self.converter, Packing):
-            return self.converter.all_of(src, 0, dst, &self.parameters, threads)
+        if isinstance(self.converter, PackingConverter):
+            return self.converter.convert_all(src, 0, dst, &self.parameters, threads)
         return Reordering.call(self, src, dst, threads)
 
     cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
         (<Converter>self.converter).convert(src, 0, dst, &self.parameters, first, end, parts)
 
 
-cdef inline const char *moved(const char *array, int64_t nbytes) noexcept nogil:
+cdef inline const char *advanced(const char *array, int64_t nbytes) noexcept nogil:
     return array + nbytes if array != NULL else NULL
 
 
-cdef void move_on(lk_convert *c, int64_t n) noexcept nogil:
-    """Go on by n bytes of the parameters."""
-    c.sub, c.mul, c.inv, c.off = moved(c.sub, n), moved(c.mul, n), moved(c.inv, n), moved(c.off, n)
-    c.add, c.high, c.low = moved(c.add, n), moved(c.high, n), moved(c.low, n)
+cdef void advance(lk_convert *c, int64_t n) noexcept nogil:
+    """Advance by n bytes of the parameters."""
+    c.sub, c.mul, c.inv, c.off = advanced(c.sub, n), advanced(c.mul, n), advanced(c.inv, n), advanced(c.off, n)
+    c.add, c.high, c.low = advanced(c.add, n), advanced(c.high, n), advanced(c.low, n)
 
 
-cdef int take_parameters(lk_convert *c, tuple parameters) except -1:
+cdef int set_parameters(lk_convert *c, tuple parameters) except -1:
     """What a call gives to all tiles: contiguous arrays of type `real`, or None in their place, and numbers; see lk_convert
     in convert.h."""
     sub, mul, inv, off, add, high, low, divide, alpha, beta = parameters

@@ -169,7 +169,7 @@ cdef struct SumsRun:
     const char *x
     const char *y
     char *c
-    char *room
+    char *workspace
     int64_t chunk
 
 
@@ -186,8 +186,8 @@ cdef class WeightSums:
     cdef int item
     cdef list pixels(self, int64_t image, const int64_t *pixel, bint source)
     cdef tuple channels(self, const Side *s, bint source)
-    cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil
-    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int64_t task,
+    cdef void run(self, const char *x, const char *y, char *c, char *workspace, int64_t chunk) noexcept nogil
+    cdef void tasks(self, const char *x, const char *y, char *c, char *workspace, int64_t chunk, int64_t task,
                     int64_t end) noexcept nogil
     cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
     cdef void add_share(self, char *c, int part, int parts, lk_portions *portions) noexcept nogil

@@ -237,7 +237,7 @@ ctypedef fused real:
     double
 
 
-cdef void add(real *to, const real *other, int64_t n) noexcept nogil:
+cdef void add_to(real *to, const real *other, int64_t n) noexcept nogil:
     cdef int64_t i
     for i in range(n):
         to[i] += other[i]
@@ -290,13 +290,14 @@ cdef class WeightSums:
         cdef const char *x_at = <const char *>PyArray_DATA(x)
         cdef const char *y_at = <const char *>PyArray_DATA(y)
         cdef char *c_at = <char *>PyArray_DATA(c)
-        cdef char *room = <char *>PyArray_DATA(workspace)
+        cdef char *scratch = <char *>PyArray_DATA(workspace)
         cdef int64_t chunk
         if c.nbytes < self.slabs * self.slab_bytes or workspace.nbytes < self.threads * self.thread_bytes:
-            raise ValueError("sums of a filter: no room")
+            raise ValueError(f"sums of a filter: {c.nbytes} bytes and a workspace of {workspace.nbytes}, expected "
+                             f"{self.slabs * self.slab_bytes} and {self.threads * self.thread_bytes}")
         for chunk in range(self.chunks):
             with nogil:
-                self.run(x_at, y_at, c_at, room, chunk)
+                self.run(x_at, y_at, c_at, scratch, chunk)
             PyErr_CheckSignals()
         if self.slabs > 1:
             with nogil:
@@ -326,9 +327,9 @@ cdef class WeightSums:
         run = min(s.block, channels)
         return (([*steps, (0, run - 1, s.step)], self.item),)
 
-    cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
+    cdef void run(self, const char *x, const char *y, char *c, char *workspace, int64_t chunk) noexcept nogil:
         cdef SumsRun r
-        r.sums, r.x, r.y, r.c, r.room, r.chunk = <void *>self, x, y, c, room, chunk
+        r.sums, r.x, r.y, r.c, r.workspace, r.chunk = <void *>self, x, y, c, workspace, chunk
         share_out(self.threads, sums_share, &r)
 
     cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
@@ -336,17 +337,17 @@ cdef class WeightSums:
         cdef int64_t end = share(total, parts, part + 1), first, last
         enter(self.kernel_row)
         while lk_claim(portions, begin, end, &first, &last):
-            self.tasks(r.x, r.y, r.c, r.room + slot * self.thread_bytes, r.chunk, first, last)
+            self.tasks(r.x, r.y, r.c, r.workspace + slot * self.thread_bytes, r.chunk, first, last)
         leave(self.kernel_row)
 
-    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int64_t task,
+    cdef void tasks(self, const char *x, const char *y, char *c, char *workspace, int64_t chunk, int64_t task,
                     int64_t end) noexcept nogil:
         cdef int64_t slab, first, count
         for task in range(task, end):
             slab = task // self.parts
             first = share(self.blocks, self.slabs, slab)
             count = share(self.blocks, self.slabs, slab + 1) - first
-            self.part(x, y, c + slab * self.slab_bytes, room, task % self.parts,
+            self.part(x, y, c + slab * self.slab_bytes, workspace, task % self.parts,
                       first + share(count, self.chunks, chunk), first + share(count, self.chunks, chunk + 1), chunk == 0)
 
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
@@ -375,10 +376,10 @@ cdef class WeightSums:
                 slab = 0
                 while slab + apart < self.slabs:
                     if self.item == 4:
-                        add(<float *>(c + slab * self.slab_bytes + at),
+                        add_to(<float *>(c + slab * self.slab_bytes + at),
                             <const float *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 4)
                     else:
-                        add(<double *>(c + slab * self.slab_bytes + at),
+                        add_to(<double *>(c + slab * self.slab_bytes + at),
                             <const double *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 8)
                     slab += 2 * apart
                 apart *= 2

@@ -3,7 +3,7 @@
     C[b][i][j] = steps(sum over k of A[b][i][k] * B[b][k][j] + bias[j] + add[b][i][j])
 
 Rows of A are broadcast: they are read in place, or from a copy where they are not contiguous. B is read in panels of `nr`
-columns. ways.py plans: which operand is A, where panels are packed, and what a task is.
+columns. matmul_plan.py plans: which operand is A, where panels are packed, and what a task is.
 
 Sums go through k in order, in chunks, however matrices are packed and shared: the bits are the same.
 """
@@ -15,7 +15,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from .axes import offsets, viewed_array
-from .ways import TYPES, best_way, broadcasts, divided
+from .matmul_plan import TYPES, best_product, check_operands, divide
 
 from ..kernels cimport LK_EPILOGUE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
@@ -24,7 +24,7 @@ from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, clip_of, enter, leave, share
 from .operation cimport Operation
-from .packing cimport Moves, move, moves_of
+from .packing cimport Moves, move, moves_of, pack_panels
 from .route cimport Epilogue
 
 import_array()
@@ -36,7 +36,7 @@ cdef enum:
     PREFETCH_TILES = 4               # so many tiles ahead
     LINE = 64
 
-cdef enum:  # where panels come from, see ways.py
+cdef enum:  # where panels come from, see matmul_plan.py
     CONSTANT, OWN, SHARED, IN_PLACE
 
 SOURCES = {"constant": CONSTANT, "own": OWN, "shared": SHARED, "in place": IN_PLACE}
@@ -49,11 +49,11 @@ cdef struct Work:  # of a thread
     lk_epilogue epilogue
     bint has_epilogue       # there is one, and the micro-kernel does not do it itself
     const void *clip        # limits, if the micro-kernel does it
-    char *own               # panels
+    char *panels            # packed by this thread
     char *rows              # a block of rows, copied
     char *sums              # a tile of C whose rows are not contiguous, and the residual of one
-    int64_t packed, copied  # numbers of the panels in `own` and the block in `rows`
-    int64_t tap
+    int64_t packed_panel, copied_block  # numbers of the first panel in `panels` and the block in `rows`
+    int64_t zero_tap
     int64_t c_col[MAX_COLS]
 
 
@@ -86,13 +86,13 @@ cdef class Matmul(Operation):
         Of float32 or float64, of shapes (.., m, k), (.., k, n) and (.., m, n). The other axes of `a` and `b` are
         broadcast to those of `c`. Strides are any multiples of an element; `c` shares no memory with `a` and `b`.
     bias : ndarray, optional
-        n numbers, as they are now.
+        n values, which never change.
     epilogue : Epilogue, optional
         Without tensors.
     add : ndarray, optional
         With the shape and strides of `c`; it may be `c`.
     constant : {"", "a", "b"}
-        An operand that is kept as it is now. It is not among the arrays of a run.
+        An operand whose values never change. It is not among the arrays of a run.
     arrays : sequence of ndarray, optional
         The arrays of a run, of which the others are views; by default these themselves, in this order.
     threads : int
@@ -114,7 +114,7 @@ cdef class Matmul(Operation):
     cdef const int64_t *c_rows
     cdef bint swapped, packs_rows, buffered, prefetches
     cdef int64_t tiles, panels          # of rows; of columns
-    cdef int64_t blocks, groups, slab   # as of ways.Division
+    cdef int64_t blocks, groups, slab   # as of matmul_plan.Division
     cdef int64_t shared_bytes, own_bytes, rows_bytes, thread_bytes
     cdef int64_t pitch, panel_bytes     # from a copied row to the next; of a panel
     cdef const char *constant_a
@@ -128,7 +128,7 @@ cdef class Matmul(Operation):
     def __init__(self, a, b, c, *, bias=None, Epilogue epilogue=None, add=None, str constant="", arrays=None,
                  int threads=1):
         operands = {"a": a, "b": b, "c": c, "add": add}
-        _check(a, b, c, add, bias)
+        check_operands(a, b, c, add, bias)
         if epilogue is not None and any([isinstance(step[2], str) for step in epilogue.steps]):
             raise ValueError("Matmul: an epilogue with tensors")
         if arrays is None:
@@ -142,44 +142,44 @@ cdef class Matmul(Operation):
             if x is not None and name != constant and x.size:
                 self.array[i], self.offset[i] = viewed_array(x, arrays)
         per_column = bias is not None or epilogue is not None and any([step[2] is not None for step in epilogue.steps])
-        way, cycles = best_way(a, b, c, constant, per_column)
-        self.set_kernels(way)
-        self.set_strides(way)
-        self.set_constants(way, bias)
-        self.set_division(divided(way, threads, cycles))
-        if way.constant_b:
-            self.pack_constant(way.b)
+        product, cycles = best_product(a, b, c, constant, per_column)
+        self.set_kernels(product)
+        self.set_strides(product)
+        self.set_constants(product, bias)
+        self.set_division(divide(product, threads, cycles))
+        if product.constant_b:
+            self.pack_constant(product.b)
 
-    cdef int set_kernels(self, way) except -1:
+    cdef int set_kernels(self, product) except -1:
         types = TYPES[self.item]
-        self.kernel_row = row_named(way.kernel.name)
+        self.kernel_row = row_named(product.kernel.name)
         self.micro_kernel = <lk_gemm_fn>self.kernel_row.fn
-        self.mr, self.nr, self.lanes = way.kernel.mr, way.kernel.nr, way.kernel.lanes
+        self.mr, self.nr, self.lanes = product.kernel.mr, product.kernel.nr, product.kernel.lanes
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, types, self.kernel_row.isa).fn
         self.moves = moves_of(self.item)
         return 0
 
-    cdef int set_strides(self, way) except -1:
+    cdef int set_strides(self, product) except -1:
         cdef int i
-        self.swapped = way.swapped
-        if way.swapped:
+        self.swapped = product.swapped
+        if product.swapped:
             self.array[0], self.array[1] = self.array[1], self.array[0]
             self.offset[0], self.offset[1] = self.offset[1], self.offset[0]
-        self.m, self.n, self.k = way.m, way.n, way.k
-        self.a_k, self.c_col = way.a.strides[-1], way.c.strides[-1]
-        self.b_k, self.b_col = way.b.strides[-2], way.b.strides[-1]
-        self.packs_rows, self.buffered = way.packs_rows, way.buffered
+        self.m, self.n, self.k = product.m, product.n, product.k
+        self.a_k, self.c_col = product.a.strides[-1], product.c.strides[-1]
+        self.b_k, self.b_col = product.b.strides[-2], product.b.strides[-1]
+        self.packs_rows, self.buffered = product.packs_rows, product.buffered
         self.tiles, self.panels = ceil_div(self.m, self.mr), ceil_div(self.n, self.nr)
-        self.panel_bytes, self.pitch = aligned(self.k * self.nr * self.item), way.pitch
+        self.panel_bytes, self.pitch = aligned(self.k * self.nr * self.item), product.pitch
         self.a_rows = self.c_rows = NULL
-        self.a_row, self.c_row = way.rows[0][1:]
-        if len(way.rows) > 1:
-            self.a_rows = <const int64_t *>self.keep(offsets(way.rows, 1))
-            self.c_rows = <const int64_t *>self.keep(offsets(way.rows, 2))
-        self.a_at = <const int64_t *>self.keep(offsets(way.batch, 1))
-        self.b_at = <const int64_t *>self.keep(offsets(way.batch, 2))
-        self.c_at = <const int64_t *>self.keep(offsets(way.batch, 3))
-        self.batches = int(np.prod([axis[0] for axis in way.batch], dtype=np.int64))
+        self.a_row, self.c_row = product.rows[0][1:]
+        if len(product.rows) > 1:
+            self.a_rows = <const int64_t *>self.keep(offsets(product.rows, 1))
+            self.c_rows = <const int64_t *>self.keep(offsets(product.rows, 2))
+        self.a_at = <const int64_t *>self.keep(offsets(product.batch, 1))
+        self.b_at = <const int64_t *>self.keep(offsets(product.batch, 2))
+        self.c_at = <const int64_t *>self.keep(offsets(product.batch, 3))
+        self.batches = int(np.prod([axis[0] for axis in product.batch], dtype=np.int64))
         for i in range(self.mr):
             self.a_step[i], self.c_step[i] = i * self.a_row, i * self.c_row
             if self.packs_rows:
@@ -188,11 +188,11 @@ cdef class Matmul(Operation):
         self.prefetches = not self.buffered and self.batches * self.m * self.n * self.item > PREFETCH_FROM_BYTES
         return 0
 
-    cdef int set_constants(self, way, bias) except -1:
+    cdef int set_constants(self, product, bias) except -1:
         self.constant_a = self.constant_b = self.bias = NULL
-        if way.constant_a:
-            self.owned.append(way.a)
-            self.constant_a = <const char *>PyArray_DATA(<ndarray>way.a)
+        if product.constant_a:
+            self.owned.append(product.a)
+            self.constant_a = <const char *>PyArray_DATA(<ndarray>product.a)
         if bias is not None:  # it is read in vectors
             padded = np.zeros(self.m if self.swapped else self.panels * self.nr, bias.dtype)
             padded[: bias.size] = bias
@@ -270,11 +270,11 @@ cdef class Matmul(Operation):
         cdef lk_gemm *tile = &w.tile
         cdef int j
         memset(tile, 0, sizeof(lk_gemm))
-        w.own, w.rows = workspace, workspace + self.own_bytes
+        w.panels, w.rows = workspace, workspace + self.own_bytes
         w.sums = w.rows + self.rows_bytes
-        w.packed = w.copied = -1
-        w.tap = 0
-        tile.tap, tile.taps, tile.blocks, tile.chunk, tile.period = &w.tap, 1, 1, CHUNK, NEVER
+        w.packed_panel = w.copied_block = -1
+        w.zero_tap = 0
+        tile.tap, tile.taps, tile.blocks, tile.chunk, tile.period = &w.zero_tap, 1, 1, CHUNK, NEVER
         tile.c_col = w.c_col
         for j in range(self.nr // self.lanes):
             w.c_col[j] = j * self.lanes * self.item
@@ -301,14 +301,14 @@ cdef class Matmul(Operation):
                              int64_t end) noexcept nogil:
         """A block of rows, by panels [panel, end)."""
         cdef int64_t first = share(self.tiles, self.blocks, block), last = share(self.tiles, self.blocks, block + 1)
-        cdef int64_t row = share(self.m, self.tiles, first), k, stop, from_ = panel
+        cdef int64_t row = share(self.m, self.tiles, first), k, stop, first_panel = panel
         cdef const char *a = r.a + self.a_at[batch]
         cdef lk_gemm *tile = &w.tile
-        if self.packs_rows and w.copied != batch * self.blocks + block:
+        if self.packs_rows and w.copied_block != batch * self.blocks + block:
             self.copy_rows(a, row, share(self.m, self.tiles, last), w.rows)
-            w.copied = batch * self.blocks + block
+            w.copied_block = batch * self.blocks + block
         while panel < end:
-            self.enter_panel(w, r, batch, panel, from_, end)
+            self.enter_panel(w, r, batch, panel, first_panel, end)
             tile.cols = <int>min(self.nr, self.n - panel * self.nr)
             tile.to_prefetch_bytes = 0
             if self.source == CONSTANT or self.source == SHARED:
@@ -337,16 +337,16 @@ cdef class Matmul(Operation):
         elif self.source == IN_PLACE and min(self.nr, self.n - panel * self.nr) % self.lanes == 0:
             tile.b, tile.ldb = b + panel * self.nr * self.item, self.b_k // self.item
         elif self.source == IN_PLACE:
-            tile.b = w.own
-            if w.packed != at:
-                self.pack_panel(b, panel, w.own)
-                w.packed = at
+            tile.b = w.panels
+            if w.packed_panel != at:
+                self.pack_panel(b, panel, w.panels)
+                w.packed_panel = at
         else:
-            if w.packed != at - (panel - first):
+            if w.packed_panel != at - (panel - first):
                 for i in range(first, end):
-                    self.pack_panel(b, i, w.own + (i - first) * self.panel_bytes)
-                w.packed = at - (panel - first)
-            tile.b = w.own + (panel - first) * self.panel_bytes
+                    self.pack_panel(b, i, w.panels + (i - first) * self.panel_bytes)
+                w.packed_panel = at - (panel - first)
+            tile.b = w.panels + (panel - first) * self.panel_bytes
 
     cdef void run_tiles(self, Work *w, const Run *r, const char *a, int64_t batch, int64_t panel, int64_t first,
                         int64_t last, int64_t k, int64_t stop) noexcept nogil:
@@ -434,11 +434,8 @@ cdef class Matmul(Operation):
 
     cdef void pack_panel(self, const char *b, int64_t panel, char *to) noexcept nogil:
         """Pack panel number `panel` of a matrix at b as [k][nr], with zeros up to whole vectors of columns."""
-        cdef int64_t cols = min(self.nr, self.n - panel * self.nr), pitch = self.nr * self.item
-        if cols % self.lanes:
-            memset(to, 0, self.k * pitch)
-        b += panel * self.nr * self.b_col
-        move(&self.moves, b, self.b_k, self.b_col, to, pitch, self.item, self.k, cols)
+        pack_panels(&self.moves, b + panel * self.nr * self.b_col, self.b_k, self.b_col, to, 0, self.nr, self.lanes,
+                    self.k, min(self.nr, self.n - panel * self.nr))
 
     cdef void copy_rows(self, const char *a, int64_t row, int64_t end, char *to) noexcept nogil:
         """Copy rows [row, end) of a matrix, so that each is contiguous."""
@@ -447,19 +444,3 @@ cdef class Matmul(Operation):
             move(&self.moves, a + self.a_offset(row), self.a_row, self.a_k, to, self.pitch, self.item, rows, self.k)
             to += rows * self.pitch
             row += rows
-
-
-def _check(a, b, c, add, bias):
-    """Raise an error if these operands cannot be multiplied."""
-    (m, k), (l, n) = a.shape[-2:], b.shape[-2:]
-    if k != l or c.shape[-2:] != (m, n) or not broadcasts(c.shape[:-2], a.shape[:-2], b.shape[:-2]):
-        raise ValueError(f"Matmul: {a.shape} times {b.shape} into {c.shape}")
-    for name, x in (("a", a), ("b", b), ("c", c), ("add", add), ("bias", bias)):
-        if x is not None and (x.dtype != c.dtype or x.dtype.kind != "f" or x.itemsize not in TYPES):
-            raise TypeError(f"Matmul: {name} is {x.dtype}, c is {c.dtype}; float32 or float64 are multiplied")
-        if x is not None and any([step % x.itemsize for step in x.strides]):
-            raise ValueError(f"Matmul: strides of {name} {x.strides} are no multiples of an element")
-    if bias is not None and bias.shape != (n,):
-        raise ValueError(f"Matmul: a bias of shape {bias.shape}, expected {(n,)}")
-    if add is not None and (add.shape, add.strides) != (c.shape, c.strides):
-        raise ValueError(f"Matmul: add has shape and strides {(add.shape, add.strides)}, the result {(c.shape, c.strides)}")

@@ -121,7 +121,7 @@ cdef class Normalisation(Operation):
             share_out(<int>min(self.threads, self.pieces), pieces_share, &r)
 
     cdef void run_slabs(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """A share of the slabs, each as a all_rows."""
+        """A share of the slabs, each by one thread."""
         cdef char *statistics = r.statistics + slot * self.statistics_bytes
         cdef int64_t slab, last
         while lk_claim(portions, share(self.slabs, parts, part), share(self.slabs, parts, part + 1), &slab, &last):

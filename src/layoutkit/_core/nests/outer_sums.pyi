@@ -1,8 +1,8 @@
 from .executor import WeightSums
 
-BLOCK_STEPS: int
-FEW_STEPS: int
-NEAR_PANELS: int
+BLOCK_PIXELS: int
+SINGLE_BLOCK_PIXELS: int
+IN_PLACE_PANELS: int
 
 class OuterSums(WeightSums):
     mr: int

@@ -1,4 +1,4 @@
-"""Copies of short runs, and of matrices between strides, by the kernels that are fastest for them."""
+"""Copies of short runs, and of matrices between strides, by the kernels that are fastest for them; panels."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
@@ -80,3 +80,16 @@ cdef inline void move(const Moves *moves, const char *src, int64_t s_row, int64_
         moves.transpose(&m)
     else:
         moves.gather(&m)
+
+
+cdef inline void pack_panels(const Moves *moves, const char *src, int64_t s_row, int64_t s_col, char *dst,
+                             int64_t panel_bytes, int64_t nr, int64_t lanes, int64_t k, int64_t cols) noexcept nogil:
+    """Pack a matrix k x cols as panels [k][nr], with zeros up to whole vectors of columns."""
+    cdef int64_t item = moves.item
+    while cols > 0:
+        if min(nr, cols) % lanes:
+            memset(dst, 0, k * nr * item)
+        move(moves, src, s_row, s_col, dst, nr * item, item, k, min(nr, cols))
+        src += nr * s_col
+        dst += panel_bytes
+        cols -= nr

@@ -51,13 +51,13 @@ cdef class Planes(Executor):
     cdef bint folds
     cdef bint prefetches             # the output is prefetched for writing
     cdef int64_t *tap                # offset of each tap in the filter, bytes
-    cdef int64_t *at                 # offset of what each tap reads, elements; if folded, of each channel of each tap
+    cdef int64_t *x_offset           # of what each tap reads, elements; if folded, of each channel of each tap
 
     def __init__(self, nest, int64_t ic, columns, bint folds, bint by_channel):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const Geometry *g = &self.g
-        cdef int64_t i, a, b, c, t = 0, each = ic if folds else 1, from_, k
+        cdef int64_t i, a, b, c, t = 0, channels = ic if folds else 1, offset, k
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.ic, self.accumulates, self.folds = ic, True, folds
@@ -74,32 +74,32 @@ cdef class Planes(Executor):
             self.total, self.chunks = self.total // max(1, self.chunks) * k, k
         self.prefetches = self.y_item * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
-        self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
-        if self.tap == NULL or self.at == NULL:
+        self.x_offset = <int64_t *>calloc(max(1, self.taps * channels), sizeof(int64_t))
+        if self.tap == NULL or self.x_offset == NULL:
             raise MemoryError(f"convolution: tables of {self.taps} taps")
         for a in range(g.kernel[0]):
             for b in range(g.kernel[1]):
                 for c in range(g.kernel[2]):
                     self.tap[t] = t * ic * self.w_item
-                    from_ = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // self.x_item
-                    for i in range(each):
-                        k = i * self.taps + t if by_channel else t * each + i
-                        self.at[k] = from_ + <int64_t>columns[c] + i * self.x_stride[1] // self.x_item
+                    offset = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // self.x_item
+                    for i in range(channels):
+                        k = i * self.taps + t if by_channel else t * channels + i
+                        self.x_offset[k] = offset + <int64_t>columns[c] + i * self.x_stride[1] // self.x_item
                     t += 1
 
     def __dealloc__(self):
         free(self.tap)
-        free(self.at)
+        free(self.x_offset)
 
     def footprint(self):
         if self.total == 0:
             return NOTHING
         g = self.g
-        channels = 1 if self.folds else self.ic  # for each entry of `at`
-        at = [self.x_item * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
+        channels = 1 if self.folds else self.ic  # for each of `x_offset`
+        offsets = [self.x_item * self.x_offset[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
         reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.ic * self.x_stride[1]),
                  (0, channels - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
-                 (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(at), max(at), 1)]
+                 (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(offsets), max(offsets), 1)]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * g.oc - 1, self.y_stride[1]),
                   (0, g.out[0] - 1, self.y_stride[2]), (0, g.out[1] - 1, self.y_stride[3])]
         filters = g.groups * g.oc
@@ -119,10 +119,10 @@ cdef class Planes(Executor):
         self.channel_rows(&rows, epilogue, y, filter_step, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last = self.tap, self.taps, self.ic, self.ic
         tile.ldb = self.x_stride[1] // self.x_item
-        tile.b_tap = self.at
+        tile.b_tap = self.x_offset
         if self.folds:
             tile.taps, tile.kb, tile.kb_last = 1, self.depth, self.depth
-            tile.b_tap, tile.b_row = NULL, self.at
+            tile.b_tap, tile.b_row = NULL, self.x_offset
         if self.prefetches:
             tile.next_c_row = rows.c_row
         while task < end or more(tasks, &task, &end):

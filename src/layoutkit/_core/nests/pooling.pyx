@@ -66,7 +66,7 @@ cdef inline double scale_of(const PoolAxis *a, int64_t at, bint wide) noexcept n
     return (<const double *>a.scale)[at] if wide else (<const float *>a.scale)[at]
 
 
-cdef inline int64_t taps_of(const PoolAxis *a, int64_t at, int64_t *first) noexcept nogil:
+cdef inline int64_t taps_inside(const PoolAxis *a, int64_t at, int64_t *first) noexcept nogil:
     """How many taps output `at` has inside, and where the first one reads."""
     cdef int64_t begin = at * a.stride - a.before, lo = 0, hi = a.kernel
     if begin < 0:
@@ -77,8 +77,8 @@ cdef inline int64_t taps_of(const PoolAxis *a, int64_t at, int64_t *first) noexc
     return hi - lo
 
 
-cdef inline double loads_of(const PoolAxis *depth, const PoolAxis *height, const PoolAxis *width) noexcept nogil:
-    """How many pixels the windows of a channel have, at most."""
+cdef inline double loads_per_channel(const PoolAxis *depth, const PoolAxis *height, const PoolAxis *width) noexcept nogil:
+    """The pixels of all windows of a channel, at most."""
     cdef double outputs = <double>depth.out * height.out * width.out
     return outputs * min(depth.kernel, depth.size) * min(height.kernel, height.size) * min(width.kernel, width.size)
 
@@ -104,15 +104,15 @@ cdef int prepare(Run *r, str types, ndarray x, ndarray y, windows, scales, int m
         raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
     if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
         raise ValueError("pool: channels that are not contiguous")
-    of_axes = scales or (None, None, None)
+    scales_by_axis = scales or (None, None, None)
     for i in range(3):
-        axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
+        axes[i] = axis_of(x, y, 2 + i, windows[i], scales_by_axis[i])
     t.item = item
     for i in range(2):
         t.x_stride[i], t.to_stride[i] = x.strides[i], y.strides[i]
     t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
     r.fn = <lk_pooling_fn>row.fn
-    r.threads = threads_for(most, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
+    r.threads = threads_for(most, loads_per_channel(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
     if t.runs * t.n * axes[0].out * axes[1].out < FEW_TASKS * r.threads:
         t.chunk = CHUNK_VECTORS * row.lanes
         t.chunks = ceil_div(channels, t.chunk)
@@ -149,13 +149,13 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
 
 
 cdef class Pooling(Operation):
-    """`pool` as an operation on (x, y), arrays of any shape: `six` are views of them, as `pool` takes them."""
+    """`pool` as an operation on (x, y), arrays of any shape, of which `views` are as `pool` takes them."""
 
     cdef Run planned
     cdef object scales  # which the plan points to
 
-    def __cinit__(self, arrays, six, str types, windows, scales, int threads):
-        x, y = six
+    def __cinit__(self, arrays, views, str types, windows, scales, int threads):
+        x, y = views
         self.bind(tuple(arrays))
         self.scales = scales
         prepare(&self.planned, types, x, y, windows, scales, threads)
@@ -171,10 +171,10 @@ cdef void pool_share(void *argument, int slot, int part, int parts, lk_portions 
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
     while lk_claim(portions, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
-        rows_of(r.fn, r.pooling, &r.tasks, r.axes, first, last)
+        pool_rows(r.fn, r.pooling, &r.tasks, r.axes, first, last)
 
 
-cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis *axes, int64_t task,
+cdef void pool_rows(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis *axes, int64_t task,
                   int64_t end) noexcept nogil:
     """The rows of tasks [task, end)."""
     cdef const PoolAxis *depth = &axes[0]
@@ -186,7 +186,7 @@ cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis
         part, run = part % t.chunks, part // t.chunks
         run, image = run % t.runs, run // t.runs
         first = part * t.chunk * t.item
-        p.depths, p.rows = taps_of(depth, d, &q), taps_of(height, i, &r)
+        p.depths, p.rows = taps_inside(depth, d, &q), taps_inside(height, i, &r)
         p.x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + q * depth.x_stride + r * height.x_stride + first
         p.y = t.to + image * t.to_stride[0] + run * t.to_stride[1] + d * depth.y_stride + i * height.y_stride + first
         p.count = min(t.chunk, t.channels - part * t.chunk)
@@ -203,7 +203,7 @@ cdef class PlanePooling(Operation):
     ----------
     arrays : (ndarray, ndarray)
         Of any shape.
-    five : (ndarray, ndarray)
+    views : (ndarray, ndarray)
         Views of them: image, channel, depth, height, width, which is contiguous.
     windows, scales, threads
         As of `pool`.
@@ -217,28 +217,28 @@ cdef class PlanePooling(Operation):
     cdef int64_t slot_bytes     # in the workspace of a thread
     cdef int threads
 
-    def __init__(self, arrays, five, windows, scales, int threads):
+    def __init__(self, arrays, views, windows, scales, int threads):
         cdef int64_t item = sizeof(float), planes, rows, taps
         cdef ndarray x, y
-        x, y = five
+        x, y = views
         if x.ndim != 5 or y.ndim != 5 or x.itemsize != item or y.itemsize != item:
             raise ValueError(f"pool: {x.ndim} and {y.ndim} axes of {x.itemsize} and {y.itemsize} bytes, expected 5 of f32")
         if (x.shape[4] > 1 and x.strides[4] != item) or (y.shape[4] > 1 and y.strides[4] != item):
             raise ValueError("pool: pixels that are not contiguous")
         self.bind(tuple(arrays))
         self.fn = <lk_plane_pooling_fn>best_row(LK_PLANE_POOLING, "f32").fn
-        of_axes = [None] * 3 if scales is None else [np.ascontiguousarray(s, np.float32) for s in scales]
+        scales_by_axis = [None] * 3 if scales is None else [np.ascontiguousarray(s, np.float32) for s in scales]
         for i in range(3):
-            self.axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
+            self.axes[i] = axis_of(x, y, 2 + i, windows[i], scales_by_axis[i])
             if scales is not None:
-                self.keep(of_axes[i])
+                self.keep(scales_by_axis[i])
         self.images, self.channels = x.shape[0], x.shape[1]
         for i in range(2):
             self.x_stride[i], self.y_stride[i] = x.strides[i], y.strides[i]
         cdef const PoolAxis *depth = &self.axes[0]
         cdef const PoolAxis *height = &self.axes[1]
         cdef const PoolAxis *width = &self.axes[2]
-        self.threads = threads_for(threads, loads_of(depth, height, width) * self.images * self.channels * item)
+        self.threads = threads_for(threads, loads_per_channel(depth, height, width) * self.images * self.channels * item)
         planes, taps = self.images * self.channels * depth.out, (height.kernel - 1) * height.dilation + 1
         rows = min(BLOCK_ROWS, max(2 * taps, BLOCK_BYTES // max(1, abs(height.x_stride))))
         rows = max(1, (rows - taps) // height.stride)
@@ -269,7 +269,7 @@ cdef class PlanePooling(Operation):
         cdef int64_t q, row = task % self.blocks * self.block, d = task // self.blocks
         cdef int64_t channel = d // self.axes[0].out, image = channel // self.channels
         d, channel = d % self.axes[0].out, channel % self.channels
-        p.depths, p.rows = taps_of(&self.axes[0], d, &q), min(self.block, height.out - row)
+        p.depths, p.rows = taps_inside(&self.axes[0], d, &q), min(self.block, height.out - row)
         p.x = x + image * self.x_stride[0] + channel * self.x_stride[1] + q * self.axes[0].x_stride
         p.y = y + image * self.y_stride[0] + channel * self.y_stride[1] + d * self.axes[0].y_stride + row * p.y_row
         p.row_before, p.scratch = height.before - row * height.stride, scratch
@@ -313,12 +313,12 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
         raise ValueError(f"pool: elements of {x.itemsize}, {dy.itemsize} and {dx.itemsize} bytes, expected {types}")
     if channels > 1 and not (dy.strides[5] == dx.strides[5] == item and (scales or x.strides[5] == item)):
         raise ValueError("pool: channels that are not contiguous")
-    of_axes = scales or (None, None, None)
+    scales_by_axis = scales or (None, None, None)
     for i in range(3):
-        axes[i] = axis_of(x, dy, 2 + i, windows[i], of_axes[i])
+        axes[i] = axis_of(x, dy, 2 + i, windows[i], scales_by_axis[i])
         t.dx[i] = dx.strides[2 + i]
     t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
-    threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
+    threads = threads_for(threads, loads_per_channel(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
     t.x, t.dy, t.to = <const char *>PyArray_DATA(x), <const char *>PyArray_DATA(dy), <char *>PyArray_DATA(dx)
     for i in range(2):
         t.x_stride[i], t.dy_stride[i], t.to_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
@@ -351,10 +351,10 @@ cdef void back_share(void *argument, int slot, int part, int parts, lk_portions 
     cdef const BackRun *r = <const BackRun *>argument
     cdef int64_t first, last
     while lk_claim(portions, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
-        images_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
+        pool_back_images(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
 
 
-cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const PoolAxis *axes, int64_t task,
+cdef void pool_back_images(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const PoolAxis *axes, int64_t task,
                     int64_t end) noexcept nogil:
     """The images of tasks [task, end)."""
     cdef int64_t part, run, image, d, i, w, q, r, first
@@ -375,7 +375,7 @@ cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, co
                     memset(dx + d * t.dx[0] + i * t.dx[1] + w * t.dx[2], 0, g.window.count * t.item)
         for d in range(axes[0].out):
             for i in range(axes[1].out):
-                g.window.depths, g.window.rows = taps_of(&axes[0], d, &q), taps_of(&axes[1], i, &r)
+                g.window.depths, g.window.rows = taps_inside(&axes[0], d, &q), taps_inside(&axes[1], i, &r)
                 g.window.x = x + q * axes[0].x_stride + r * axes[1].x_stride
                 g.dx = dx + q * t.dx[0] + r * t.dx[1]
                 g.window.y = <char *>dy + d * axes[0].y_stride + i * axes[1].y_stride

@@ -24,7 +24,7 @@ cdef class Route:
     cdef int64_t pads[3][3]
     cdef Pool pool                  # of workspaces
     cdef int64_t chunks             # of the loop nest, between which a call checks for signals
-    cdef bint whole                 # a call is too short for that
+    cdef bint unchunked             # a call is too short for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
     cdef int64_t count_copies(self, ndarray y, ndarray add, Epilogue epilogue)
     cdef int64_t copy_bytes(self, ndarray y)
@@ -35,7 +35,7 @@ cdef class Route:
     cdef copied(self, x, w, bias, y, epilogue, add, workspace)
     cdef bint paced(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                     char *at) noexcept nogil
-    cdef void surround(self, char *at, int zero) noexcept nogil
+    cdef void write_padding(self, char *at, int zero) noexcept nogil
 
 
 cdef span_of(y)

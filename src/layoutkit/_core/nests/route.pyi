@@ -5,7 +5,7 @@ import numpy as np
 
 from ..runtime.pool import Pool
 from .executor import Executor
-from .reorder import Reordering
+from .reordering import Reordering
 
 TENSOR: str
 NUMBERS: dict[str, int]

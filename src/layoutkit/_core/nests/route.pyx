@@ -125,7 +125,7 @@ cdef span_of(y):
     return first, first + sum([s for s in steps if s > 0]) + y.itemsize
 
 
-cdef ndarray like(y, char *memory):
+cdef ndarray copied_to(y, char *memory):
     """A copy of `y` with the same strides, made in `memory`."""
     first, size = span_of(y)
     copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>memory, first, y.strides)
@@ -189,9 +189,9 @@ cdef class Route:
         self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
         self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
         self.pool, self.chunks = pool, 1 + <int64_t>min(seconds / CHUNK_SECONDS, <double>MAX_CHUNKS)
-        self.whole = self.chunks == 1
+        self.unchunked = self.chunks == 1
         for program in (before, after, residual):
-            self.whole &= program is None or (<Reordering>program).chunks == 1
+            self.unchunked &= program is None or (<Reordering>program).chunks == 1
 
     def needs(self, ndarray y, add=None, Epilogue epilogue=None):
         """Bytes of workspace that a call with these arrays and the tensors of `epilogue` needs."""
@@ -216,7 +216,7 @@ cdef class Route:
     cdef const char *reordered(self, ndarray tensor, ndarray y, char *memory) except NULL:
         """A copy in `memory` of a tensor of the epilogue, in the layout that the loop nest writes."""
         if self.residual is None:
-            return <const char *>PyArray_DATA(like(tensor, memory))  # strides may be negative
+            return <const char *>PyArray_DATA(copied_to(tensor, memory))  # strides may be negative
         self.residual.call(<const char *>PyArray_DATA(tensor), memory, self.executor.threads)
         return memory
 
@@ -247,7 +247,7 @@ cdef class Route:
         cdef lk_step steps[LK_MAX_STEPS]
         cdef const lk_epilogue *pf = NULL
         cdef char *copy = NULL
-        cdef ndarray other = None
+        cdef ndarray copies = None
         cdef int64_t size, i
         cdef bint adds = False
         if epilogue is not None:
@@ -265,8 +265,8 @@ cdef class Route:
             i = self.count_copies(y, add if adds else None, epilogue)
             size = self.copy_bytes(y) if i else 0
             if i and workspace is None:
-                other = self.pool.lend(i * size + 64)
-                copy = <char *>aligned(<int64_t>PyArray_DATA(other))
+                copies = self.pool.lend(i * size + 64)
+                copy = <char *>aligned(<int64_t>PyArray_DATA(copies))
             elif i:
                 copy = at + self.workspace
             if adds and self.copies(add, y, self.executor.accumulates):
@@ -288,8 +288,8 @@ cdef class Route:
         go_on()
         if workspace is None:
             self.pool.take_back(scratch)
-            if other is not None:
-                self.pool.take_back(other)
+            if copies is not None:
+                self.pool.take_back(copies)
 
     cdef copied(self, x, w, bias, y, epilogue, add, workspace):
         """As a call, but on aligned copies, for arrays that are not aligned to their elements."""
@@ -310,7 +310,7 @@ cdef class Route:
             self.before.run(x, at + self.start, threads)
             x = at
             if self.images:
-                self.surround(at, epilogue.x_zero if self.executor.integers else 0)
+                self.write_padding(at, epilogue.x_zero if self.executor.integers else 0)
         if self.after is not None:
             inner = at + self.x_bytes
         self.executor.run(x, w, bias, epilogue, inner, work, 0, 1)
@@ -322,7 +322,7 @@ cdef class Route:
         """As `run`, in chunks between which signals are checked for; whether one has stopped it."""
         cdef char *inner = y if self.after is None else at + self.x_bytes
         cdef Pace pace
-        if self.whole:
+        if self.unchunked:
             self.run(x, w, bias, epilogue, y, at)
             return False
         if self.before is not None:
@@ -330,7 +330,7 @@ cdef class Route:
                 return True
             x = at
             if self.images:
-                self.surround(at, epilogue.x_zero if self.executor.integers else 0)
+                self.write_padding(at, epilogue.x_zero if self.executor.integers else 0)
         pace = pace_of(self.chunks)
         while pace.at < pace.end:
             self.executor.run(x, w, bias, epilogue, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
@@ -340,7 +340,7 @@ cdef class Route:
                 return True
         return self.after is not None and self.after.paced(inner, y, self.executor.threads)
 
-    cdef void surround(self, char *at, int zero) noexcept nogil:
+    cdef void write_padding(self, char *at, int zero) noexcept nogil:
         """Write the padding of the padded input, bytes of `zero`."""
         cdef int64_t *planes = self.pads[0]
         cdef int64_t *rows = self.pads[1]

@@ -134,10 +134,10 @@ cdef class Take(Operation):
         self.contiguous = self.y_step == self.unit
         self.row_bytes = len(inner) * self.unit
         segments = segments_of(inner, self.unit)
-        singly = list(straightened(segments, self.unit))
-        self.by_segment = (self.contiguous and self.row_bytes <= MAX_SHORT_ROW and len(singly) <= 2 * MAX_SEGMENTS
-                           and all(is_straight(s, self.unit) for s in singly))
-        segments = singly if self.by_segment else segments
+        short_segments = list(straightened(segments, self.unit))
+        self.by_segment = (self.contiguous and self.row_bytes <= MAX_SHORT_ROW and len(short_segments) <= 2 * MAX_SEGMENTS
+                           and all(is_straight(s, self.unit) for s in short_segments))
+        segments = short_segments if self.by_segment else segments
         if len(segments) > 2 * MAX_SEGMENTS:
             raise ValueError(f"take: {len(segments)} segments of a row")
         for i, (first, count, start, step, repeat, table) in enumerate(segments):
@@ -191,7 +191,7 @@ cdef class Take(Operation):
     cdef void run_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
         cdef int64_t i = first, last
         while self.by_segment and i < end:
-            last = self.alike(i, end)
+            last = self.evenly_spaced(i, end)
             if last > i + 1 and self.x_row[i] != LK_NOWHERE:
                 self.run_segments(x, y + self.y_row[i], i, last - i)
             else:
@@ -217,7 +217,7 @@ cdef class Take(Operation):
         return first + rows * copies
 
     cdef bint follows(self, int64_t first, int64_t copies, int64_t end, int64_t x_row, int64_t y_row) noexcept nogil:
-        """Whether so many equal rows from the first one on are as far from those before as told."""
+        """Whether so many equal rows from the first one on are x_row and y_row bytes from those before."""
         cdef int64_t i
         if first + copies > end or self.x_row[first] == LK_NOWHERE or self.x_row[first] - self.x_row[first - 1] != x_row:
             return False
@@ -226,7 +226,7 @@ cdef class Take(Operation):
                 return False
         return True
 
-    cdef int64_t alike(self, int64_t first, int64_t end) noexcept nogil:
+    cdef int64_t evenly_spaced(self, int64_t first, int64_t end) noexcept nogil:
         """The end of rows that are equally far apart in y, are not filled, and stay in L1."""
         cdef int64_t i = first + 1
         end = min(end, first + max(2, ROWS_BYTES // self.row_bytes))

@@ -18,10 +18,10 @@ from ..kernels.gradients cimport lk_tap_sums, lk_tap_sums_fn
 from .executor cimport WeightSums, aligned, ceil_div, share
 
 cdef enum:
-    BLOCK_STEPS = 256  # pixels of a block, roughly
-    COPIED_BYTES = 24 << 10  # of x, at most, for a block
-    PART_VECTORS = 8   # at most
-    TASKS = 4          # per thread, at least, if vectors share a part
+    BLOCK_PIXELS = 256  # roughly
+    MAX_COPIED_BYTES = 24 << 10  # of x, for a block
+    MAX_PART_VECTORS = 8
+    MIN_TASKS = 4      # per thread, if vectors share a part
 
 cpdef enum:
     MAX_TAPS = 64      # of a call
@@ -68,16 +68,16 @@ cdef class TapSums(WeightSums):
         if self.taps > MAX_TAPS:
             raise ValueError(f"{self.taps} taps, at most {MAX_TAPS}")
         self.vectors = ceil_div(self.channels, self.lanes)
-        self.part_vectors = max(1, min(<int64_t>PART_VECTORS, self.vectors * slabs // (TASKS * threads)))
+        self.part_vectors = max(1, min(<int64_t>MAX_PART_VECTORS, self.vectors * slabs // (MIN_TASKS * threads)))
         if threads == 1:
-            self.part_vectors = PART_VECTORS
+            self.part_vectors = MAX_PART_VECTORS
         self.parts = ceil_div(self.vectors, self.part_vectors)
         self.slab_bytes = self.vectors * self.taps * self.lanes * self.item
-        self.rows = max(1, min(g.out[1], BLOCK_STEPS // g.out[2]))
+        self.rows = max(1, min(g.out[1], BLOCK_PIXELS // g.out[2]))
         self.window[0] = (self.rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1
         self.window[1] = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1
         copied = self.window[0] * self.window[1] * self.lanes * self.item
-        self.copies = copied <= COPIED_BYTES
+        self.copies = copied <= MAX_COPIED_BYTES
         self.thread_bytes = aligned(copied) if self.copies else 0
         self.row_blocks = ceil_div(g.out[1], self.rows)
         self.blocks = g.n * g.out[0] * self.row_blocks
@@ -105,7 +105,7 @@ cdef class TapSums(WeightSums):
                 self.block(&t, x + vector * self.x[4], y + vector * self.y[4], c + vector * bytes, workspace, at,
                            self.channels - vector * self.lanes)
 
-    cdef void block(self, lk_tap_sums *t, const char *x, const char *y, char *c, char *room, int64_t at,
+    cdef void block(self, lk_tap_sums *t, const char *x, const char *y, char *c, char *workspace, int64_t at,
                     int64_t left) noexcept nogil:
         """Add a block to the sums of a vector of channels; `left` channels remain, this vector included."""
         cdef int64_t row = at % self.row_blocks * self.rows, depth = at // self.row_blocks, image, z, d
@@ -120,18 +120,18 @@ cdef class TapSums(WeightSums):
             if z < 0 or z >= self.g.size[0]:
                 continue
             if self.copies:
-                self.copy(x + image * self.x[0] + z * self.x[1], room, row, stop - row,
+                self.copy(x + image * self.x[0] + z * self.x[1], workspace, row, stop - row,
                           min(left, self.lanes) * self.item if t.lanes else self.lanes * self.item)
                 rows.first, rows.end, rows.tap, rows.stop = row, stop, 0, self.g.kernel[1]
                 cols.first, cols.end, cols.tap, cols.stop = 0, self.g.out[2], 0, self.g.kernel[2]
-                self.sum(t, &rows, &cols, room, self.window[1] * self.lanes * self.item, self.lanes * self.item, y, c, d)
+                self.sum(t, &rows, &cols, workspace, self.window[1] * self.lanes * self.item, self.lanes * self.item, y, c, d)
                 continue
             rows.first = row
             while rows.first < stop:
-                self.alike(&rows, 1, stop)
+                self.same_taps(&rows, 1, stop)
                 cols.first = 0
                 while cols.first < self.g.out[2]:
-                    self.alike(&cols, 2, self.g.out[2])
+                    self.same_taps(&cols, 2, self.g.out[2])
                     self.sum(t, &rows, &cols, x + image * self.x[0] + z * self.x[1]
                              + (rows.first * self.g.stride[1] - self.g.before[1]) * self.x[2]
                              + (cols.first * self.g.stride[2] - self.g.before[2]) * self.x[3],
@@ -167,7 +167,7 @@ cdef class TapSums(WeightSums):
                 for w in range(inside):
                     memcpy(at + w * vector, from_ + w * self.x[3], bytes)
 
-    cdef inline void alike(self, Range *r, int axis, int64_t stop) noexcept nogil:
+    cdef inline void same_taps(self, Range *r, int axis, int64_t stop) noexcept nogil:
         """The outputs from r.first on, before `stop`, that have the same taps inside the input, and these taps."""
         cdef int64_t stride = self.g.stride[axis], dilation = self.g.dilation[axis], size = self.g.size[axis]
         cdef int64_t kernel = self.g.kernel[axis]

@@ -4,7 +4,7 @@ from typing import Self
 import numpy as np
 
 from .operation import Operation
-from .reorder import Reordering
+from .reordering import Reordering
 from .route import Epilogue, Route
 
 class TransposedConvolution(Operation):

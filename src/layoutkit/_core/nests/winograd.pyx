@@ -57,7 +57,7 @@ cdef struct Work:
 
 
 cdef struct TilePosition:
-    int64_t n, d, i, j
+    int64_t n, d, i, j    # of its first output
     int rows, cols        # outputs that are stored
 
 
@@ -123,12 +123,12 @@ cdef class Winograd(Executor):
                  int64_t blocks):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
-        cdef const lk_kernel *into = row_named(transforms[0])
-        cdef const lk_kernel *out_of = row_named(transforms[1])
-        cdef int64_t tall
+        cdef const lk_kernel *in_row = row_named(transforms[0])
+        cdef const lk_kernel *out_row = row_named(transforms[1])
+        cdef int64_t tiles, steps
         self.gemm_s16 = <lk_gemm_s16_fn>self.micro_kernel if self.kernel_row.family == LK_GEMM_S16 else NULL
-        self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
-        self.mh, self.mw = into.mr, into.nr
+        self.transform_in, self.transform_out = <lk_winograd_in_fn>in_row.fn, <lk_winograd_out_fn>out_row.fn
+        self.mh, self.mw = in_row.mr, in_row.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
         self.table, self.k = table, PyArray_DATA(table)
         for i in range(4):
@@ -136,15 +136,15 @@ cdef class Winograd(Executor):
         self.steps = ceil_div(ic, self.kr)
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
-        tall = max(1, self.steps)
-        self.run = ceil_div(ceil_div(tall, ceil_div(tall, MAX_RUN_STEPS)), 4) * 4
+        steps = max(1, self.steps)
+        self.run = ceil_div(ceil_div(steps, ceil_div(steps, MAX_RUN_STEPS)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.high, self.wide = high, wide
         self.first[0] = self.work[0] = 0
         for i in range(KINDS):
-            tall = self.g.n * self.g.out[0] * self.high[low(i)] * self.wide[narrow(i)]
-            self.first[i + 1] = self.first[i] + tall
-            self.work[i + 1] = self.work[i] + tall * self.products_of(i)
+            tiles = self.g.n * self.g.out[0] * self.high[low(i)] * self.wide[narrow(i)]
+            self.first[i + 1] = self.first[i] + tiles
+            self.work[i + 1] = self.work[i] + tiles * self.products_of(i)
         self.panels = ceil_div(self.cols, self.nr)
         self.span = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
         self.spans = ceil_div(self.panels, self.span)
@@ -152,14 +152,14 @@ cdef class Winograd(Executor):
         self.total = self.g.groups * self.groups * self.blocks
         if self.first[KINDS] == 0 or self.panels == 0:
             self.total = 0
-        tall = self.most_tiles()
+        tiles = self.most_tiles()
         self.v_item = self.sum_item // self.kr
         i = self.lanes * self.kr
         self.v_row = ceil_div(self.x_channels, i) * i + SKEW_BYTES // self.v_item
-        self.v_product = tall * self.v_row + SKEW_BYTES // self.v_item
+        self.v_product = tiles * self.v_row + SKEW_BYTES // self.v_item
         self.v_tap = self.products * self.v_product
         self.m_row = ceil_div(self.spans, self.blocks) * self.span * self.nr + SKEW_BYTES // self.sum_item
-        self.m_product = tall * self.m_row + SKEW_BYTES // self.sum_item
+        self.m_product = tiles * self.m_row + SKEW_BYTES // self.sum_item
         self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
         self.ws_thread = (aligned(self.v_item * self.taps * self.v_tap)
                           + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
@@ -240,7 +240,7 @@ cdef class Winograd(Executor):
             tiles, left = tiles + count, left - count * self.products_of(kind)
         return tiles
 
-    cdef inline TilePosition place(self, int64_t tile) noexcept nogil:
+    cdef inline TilePosition position(self, int64_t tile) noexcept nogil:
         """The first output of a tile."""
         cdef TilePosition p
         cdef int kind = 0
@@ -266,7 +266,7 @@ cdef class Winograd(Executor):
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
         t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
-            p = self.place(tile)
+            p = self.position(tile)
             p.i, p.j = p.i - g.before[1], p.j - g.before[2]
             row1 = max(0, min(self.nh, g.size[1] - p.i))
             t.row0 = <int>min(self.nh, max(0, -p.i))
@@ -367,7 +367,7 @@ cdef class Winograd(Executor):
             if epilogue == NULL:
                 f.add, f.steps = NULL, 0
         for tile in range(work.first, work.last):
-            p = self.place(tile)
+            p = self.position(tile)
             t.rows, t.cols = p.rows, p.cols
             t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
                      + p.j * self.y_stride[3])

@@ -37,9 +37,9 @@ cdef enum:
 BLOCK_TILES = TILES  # for estimates
 
 
-cdef struct Half:
-    Side at
-    int64_t unit, units    # channels that a part has a multiple of, and how many of these there are
+cdef struct Operand:  # x or dy
+    Side side
+    int64_t unit, units    # channels that a part has a multiple of; how many units there are
     int64_t parts          # into which they are cut
     int64_t row, product   # bytes from tile to tile and product to product of what is transformed
     int64_t panel          # channels of a panel
@@ -72,7 +72,7 @@ cdef class WinogradSums(WeightSums):
     cdef lk_winograd_taps_fn taps_of
     cdef readonly int64_t mr, nr
     cdef int lanes
-    cdef Half x, y
+    cdef Operand x, y
     cdef tuple tables
     cdef const void *scales
     cdef int64_t mh, nh, products, taps, tile_bytes
@@ -94,46 +94,46 @@ cdef class WinogradSums(WeightSums):
         self.tables = tables
         self.x.table, self.y.table = PyArray_DATA(<ndarray>tables[0]), PyArray_DATA(<ndarray>tables[1])
         self.scales = PyArray_DATA(<ndarray>tables[2])
-        self.x.at, self.y.at = side_of(x_strides, x_channels), side_of(y_strides, y_channels)
+        self.x.side, self.y.side = side_of(x_strides, x_channels), side_of(y_strides, y_channels)
         self.x.panel, self.y.panel, (self.x.parts, self.y.parts) = self.mr, self.nr, parts
-        self.cut(&self.x)
-        self.cut(&self.y)
+        self.cut_parts(&self.x)
+        self.cut_parts(&self.y)
         self.tile_bytes = self.mr * self.nr * self.item
         self.slab_bytes = g.groups * self.x.panels * self.y.panels * self.taps * self.tile_bytes
         self.high, self.wide = ceil_div(g.out[1], self.mh), ceil_div(g.out[2], 4)
         self.all_tiles = g.n * g.out[0] * self.high * self.wide
         self.blocks = ceil_div(self.all_tiles, TILES)
-        self.u_product = self.most(&self.x) // self.mr * (self.most(&self.y) // self.nr) * self.tile_bytes
+        self.u_product = self.max_part_channels(&self.x) // self.mr * (self.max_part_channels(&self.y) // self.nr) * self.tile_bytes
         self.thread_bytes = (aligned(self.products * self.u_product) + aligned(self.products * self.x.product)
                              + aligned(self.products * self.y.product))
         self.parts = g.groups * self.x.parts * self.y.parts
 
-    cdef void cut(self, Half *s) noexcept:
+    cdef void cut_parts(self, Operand *s) noexcept:
         """Parts begin where panels, vectors and blocks of the layout do."""
         cdef int64_t padded
         s.unit = lcm(s.panel, self.lanes)
-        if s.at.block < s.at.channels:
-            s.unit = lcm(s.unit, s.at.block)
-        s.panels, s.units = ceil_div(s.at.channels, s.panel), ceil_div(s.at.channels, s.unit)
+        if s.side.block < s.side.channels:
+            s.unit = lcm(s.unit, s.side.block)
+        s.panels, s.units = ceil_div(s.side.channels, s.panel), ceil_div(s.side.channels, s.unit)
         s.parts = min(s.parts, s.units)
-        padded = self.most(s)
+        padded = self.max_part_channels(s)
         s.row = padded * self.item + SKEW_BYTES
         s.product = TILES * s.row + SKEW_BYTES
 
-    cdef int64_t most(self, const Half *s) noexcept:
-        """Channels of a part at most, whole units of them."""
+    cdef int64_t max_part_channels(self, const Operand *s) noexcept:
+        """The channels of the largest part."""
         return ceil_div(s.units, s.parts) * s.unit
 
-    cdef inline Range range_of(self, const Half *s, int64_t part) noexcept nogil:
+    cdef inline Range range_of(self, const Operand *s, int64_t part) noexcept nogil:
         cdef Range r
-        cdef int64_t end = min(s.at.channels, share(s.units, s.parts, part + 1) * s.unit)
+        cdef int64_t end = min(s.side.channels, share(s.units, s.parts, part + 1) * s.unit)
         r.first = share(s.units, s.parts, part) * s.unit
         r.channels, r.panel = end - r.first, r.first // s.panel
         r.panels = ceil_div(r.channels, s.panel)
         return r
 
     def footprint(self):
-        return Footprint(self.channels(&self.x.at, True), self.channels(&self.y.at, False), 0, 0)
+        return Footprint(self.channels(&self.x.side, True), self.channels(&self.y.side, False), 0, 0)
 
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
                    int64_t end, bint begins) noexcept nogil:
@@ -145,16 +145,16 @@ cdef class WinogradSums(WeightSums):
         cdef Range n = self.range_of(&self.y, part % self.y.parts)
         self.clear(&self.x, &m, v)
         self.clear(&self.y, &n, z)
-        x += channel_at(&self.x.at, group * self.x.at.channels + m.first)
-        y += channel_at(&self.y.at, group * self.y.at.channels + n.first)
+        x += channel_at(&self.x.side, group * self.x.side.channels + m.first)
+        y += channel_at(&self.y.side, group * self.y.side.channels + n.first)
         for at in range(first, end):
             self.inputs(x, v, m.channels, at, True)
             self.inputs(y, z, n.channels, at, False)
             self.multiply(u, v, z, m.panels, n.panels, min(<int64_t>TILES, self.all_tiles - at * TILES), at > first)
         if begins or first < end:
-            self.finish(u, c, group, &m, &n, first < end, not begins)
+            self.transform_sums(u, c, group, &m, &n, first < end, not begins)
 
-    cdef void clear(self, const Half *s, const Range *r, char *to) noexcept nogil:
+    cdef void clear(self, const Operand *s, const Range *r, char *to) noexcept nogil:
         """Fill the last panel with zeros beyond the channels."""
         cdef int64_t i, rest = r.panels * s.panel - r.channels
         if rest:
@@ -163,18 +163,18 @@ cdef class WinogradSums(WeightSums):
 
     cdef void inputs(self, const char *from_, char *to, int64_t channels, int64_t block, bint source) noexcept nogil:
         """Transform the tiles of a block: of x, the `source`, or of dy."""
-        cdef const Half *s = &self.x if source else &self.y
+        cdef const Operand *s = &self.x if source else &self.y
         cdef lk_winograd_in t
         cdef int64_t tile, i, j, at, depth, image, rows, cols
         cdef const char *first
         memset(&t, 0, sizeof(t))
         t.channels, t.v_stride, t.k = channels, s.product // self.item, s.table
-        t.block, t.block_stride = (channels if s.at.block >= s.at.channels else s.at.block), s.at.block_stride
-        t.row, t.col = s.at.pixel[1], s.at.pixel[2]
+        t.block, t.block_stride = (channels if s.side.block >= s.side.channels else s.side.block), s.side.block_stride
+        t.row, t.col = s.side.pixel[1], s.side.pixel[2]
         if t.block < channels:
             t.channels = ceil_div(channels, t.block) * t.block
-        elif s.at.block < s.at.channels:
-            t.block = t.channels = max(channels, s.at.block)
+        elif s.side.block < s.side.channels:
+            t.block = t.channels = max(channels, s.side.block)
         if not source:
             t.row, t.col = -t.row, -t.col
         for tile in range(block * TILES, min(self.all_tiles, (block + 1) * TILES)):
@@ -193,7 +193,7 @@ cdef class WinogradSums(WeightSums):
                 t.row0, t.row1 = (<int>(5 - rows) if self.mh > 1 else 0), (5 if self.mh > 1 else 1)
                 t.col0, t.col1 = <int>(5 - cols), 5
                 first = from_ - 4 * t.col - (4 * t.row if self.mh > 1 else 0)
-            t.src = first + image * s.at.image + depth * s.at.pixel[0] + i * s.at.pixel[1] + j * s.at.pixel[2]
+            t.src = first + image * s.side.image + depth * s.side.pixel[0] + i * s.side.pixel[1] + j * s.side.pixel[2]
             t.v = to + (tile - block * TILES) * s.row
             self.transform(&t)
 
@@ -217,9 +217,9 @@ cdef class WinogradSums(WeightSums):
                     self.kernel(&t)
                     t.c += self.tile_bytes
 
-    cdef void finish(self, const char *u, char *c, int64_t group, const Range *x, const Range *y, bint some,
+    cdef void transform_sums(self, const char *u, char *c, int64_t group, const Range *x, const Range *y, bint has_u,
                      bint accumulate) noexcept nogil:
-        """Add GT U G to the sums of a part, or write it; without `some` there is no U: it is 0."""
+        """Add GT U G to the sums of a part, or write it; without `has_u` U is 0."""
         cdef lk_winograd_taps t
         cdef int64_t m, n
         t.u_stride, t.k, t.nh, t.count = self.u_product, self.scales, <int>self.nh, self.mr * self.nr
@@ -228,7 +228,7 @@ cdef class WinogradSums(WeightSums):
             for n in range(y.panels):
                 t.dst = c + (((group * self.x.panels + x.panel + m) * self.y.panels + y.panel + n) * self.taps
                              * self.tile_bytes)
-                if some:
+                if has_u:
                     t.u = u + (m * y.panels + n) * self.tile_bytes
                     self.taps_of(&t)
                 else:

@@ -150,9 +150,9 @@ def best(family, types):
 
 
 cdef object missing(family, types, where=""):
-    """The error for a row that is not there: it names what there is."""
-    there = {f"{k.types} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)}
-    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(sorted(there)) or 'none'}")
+    """The error for a row that does not exist: it names those that do."""
+    existing = {f"{k.types} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)}
+    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(sorted(existing)) or 'none'}")
 
 
 cdef const lk_kernel *row_named(str name) except NULL:
@@ -209,12 +209,12 @@ cdef int k_step_of(const lk_kernel *row) noexcept:
 
 cdef const lk_types *types_named(str name) except NULL:
     """The elements of a convolution of these types."""
-    cdef const lk_types *found = lk_all_types()
+    cdef const lk_types *types = lk_all_types()
     cdef bytes wanted = name.encode()
-    while found.name != NULL:
-        if strcmp(found.name, wanted) == 0:
-            return found
-        found += 1
+    while types.name != NULL:
+        if strcmp(types.name, wanted) == 0:
+            return types
+        types += 1
     raise ValueError(f"no convolution has the types {name}; there are {', '.join(TYPES)}")
 
 
@@ -226,15 +226,15 @@ cdef str element_name(int element):
     return lk_element_name(element).decode()
 
 
-cdef _take_types():
-    cdef const lk_types *found = lk_all_types()
-    while found.name != NULL:
-        elements = found.src, found.filter, found.sum, found.dst
-        TYPES[found.name.decode()] = tuple([lk_element_name(e).decode() for e in elements])
-        found += 1
+cdef _set_types():
+    cdef const lk_types *types = lk_all_types()
+    while types.name != NULL:
+        elements = types.src, types.filter, types.sum, types.dst
+        TYPES[types.name.decode()] = tuple([lk_element_name(e).decode() for e in elements])
+        types += 1
 
 
-def _choose():
+def _use_wanted_isa():
     wanted = os.environ.get("LAYOUTKIT_ISA")
     kernels()
     if wanted and wanted not in isas() + isas(emulated=True):
@@ -242,5 +242,5 @@ def _choose():
     use_isa(wanted or isas()[-1])
 
 
-_take_types()
-_choose()
+_set_types()
+_use_wanted_isa()

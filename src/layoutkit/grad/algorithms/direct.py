@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ..._core.nests.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
+from ..._core.nests.outer_sums import BLOCK_PIXELS, IN_PLACE_PANELS, SINGLE_BLOCK_PIXELS, OuterSums
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second
@@ -49,7 +49,8 @@ class Direct:
         """Parts of groups, of panels of x and of panels of dy: those with the least work for the busiest thread."""
         x, y = (-(-n // p.groups // size) for n, size in ((p.ic, kernel.mr), (p.oc, kernel.nr)))
         pixels, slabs = p.n * prod(p.out), slabs_of(p)
-        packed = (pixels if pixels <= FEW_STEPS else BLOCK_STEPS) * kernel.nr * p.types.sum.itemsize  # a panel of dy
+        block = pixels if pixels <= SINGLE_BLOCK_PIXELS else BLOCK_PIXELS
+        packed = block * kernel.nr * p.types.sum.itemsize  # a panel of dy
         least = min(y, max(1, y * packed // PACKED_BYTES))
         pack_x, pack_y, work = (s / max(1, slabs * p.groups) for s in self._seconds(p, kernel))
         best, parts = None, (1, 1, least)
@@ -69,13 +70,13 @@ class Direct:
         x, y = (-(-n // p.groups // size) for n, size in ((p.ic, kernel.mr), (p.oc, kernel.nr)))
         vectors = -(-(p.oc // p.groups) // kernel.lanes)
         flops = 2 * p.groups * p.taps * pixels * x * kernel.mr * vectors * kernel.lanes
-        calls = p.groups * p.taps * x * y * max(1, pixels / BLOCK_STEPS)
+        calls = p.groups * p.taps * x * y * max(1, pixels / BLOCK_PIXELS)
         read = min(p.taps, prod(-(-k // s) for k, s in zip(p.kernel, p.stride))) if p.taps > 1 else 1
         rate = PACK_BYTES_PER_SECOND / scale().copy_l3
         disjoint = any(s > 1 and (k - 1) * d < s for k, s, d in zip(p.kernel, p.stride, p.dilation))  # windows
         pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, disjoint) / rate
         unpacked = (
-            p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
+            p.dst == channels_last(p) and p.oc <= IN_PLACE_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
         )
         pack_y = 0 if unpacked else 2 * item * p.oc * pixels * self._packing(p.dst, False) / rate
         return pack_x, pack_y, flops / (PEAK_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run

@@ -1,4 +1,4 @@
-"""Ways to multiply matrices: which operand has the rows of the register tile, which axes of a batch become rows, and
+"""How matrices are multiplied: which operand has the rows of the register tile, which axes of a batch become rows, and
 how the work is divided among threads.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ BYTES_PER_CYCLE = 8  # of memory
 TYPES = {4: "f32", 8: "f64"}  # of elements of so many bytes
 
 
-class Way:
+class Product:
     """``c = a @ b``, or, if `swapped`, the same with the transposes of all three: ``c.T = b.T @ a.T``.
 
     Attributes
@@ -58,16 +59,15 @@ class Way:
     def _find_axes(self) -> None:
         outer = self.c.shape[:-2]
         self.a, self.b = (np.broadcast_to(x, outer + x.shape[-2:]) for x in (self.a, self.b))
-        operands = self.a, self.b, self.c
-        axes = [(n, *(x.strides[i] for x in operands)) for i, n in enumerate(outer) if n != 1]
+        axes = [(n, *(x.strides[i] for x in (self.a, self.b, self.c))) for i, n in enumerate(outer) if n != 1]
         as_rows = [axis for axis in axes if axis[2] == 0 and self.joins]
         inner = self.c.shape[-2], self.a.strides[-2], self.c.strides[-2]
         self.rows = merged([*((n, sa, sc) for n, sa, _, sc in as_rows), inner]) or [inner]
         self.batch = merged([axis for axis in axes if axis not in as_rows])
         self.m = prod(axis[0] for axis in self.rows)
 
-    def with_contiguous_constant(self) -> Way:
-        """The same, with a copy of a constant that has the rows, if need be, so that their numbers are contiguous."""
+    def with_contiguous_constant(self) -> Product:
+        """The same; if the rows are constant, with a copy of them whose elements are contiguous."""
         if self.constant_a:
             self.a = np.ascontiguousarray(self.a)
             self._find_axes()
@@ -75,7 +75,7 @@ class Way:
 
     @property
     def packs_rows(self) -> bool:
-        """Whether rows are copied, because their numbers are not contiguous."""
+        """Whether rows are copied, because their elements are not contiguous."""
         return self.k > 1 and self.a.strides[-1] != self.a.itemsize
 
     @property
@@ -93,25 +93,23 @@ class Way:
         tiles = -(-self.m // self.kernel.mr)
         total = product_cycles(self.kernel, self.m, self.n, self.k)
         if self.packs_rows and not self.constant_a:
-            total += _packing(self.a, -1, -2) * self.m * self.k
+            total += _packing(self.a) * self.m * self.k
         if not self.constant_b and (tiles > 1 or self.b.strides[-1] != self.b.itemsize):
-            total += _packing(self.b, -1, -2) * self.n * self.k
+            total += _packing(self.b) * self.n * self.k
         if self.buffered:
-            total += 2 * _packing(self.c, -1, -2) * self.m * self.n
+            total += 2 * _packing(self.c) * self.m * self.n
         return total * prod(axis[0] for axis in self.batch)
 
 
-def best_way(a: np.ndarray, b: np.ndarray, c: np.ndarray, constant: str, per_column: bool) -> tuple[Way, float]:
-    """The way that takes the fewest cycles, and how many; `per_column`: the epilogue differs by columns of `c`."""
-    kernels = registry.best("gemm", TYPES[c.itemsize])
-    ways = [
-        Way(a, b, c, constant, kernel, swapped, not (swapped and per_column))
+def best_product(a: np.ndarray, b: np.ndarray, c: np.ndarray, constant: str, per_column: bool) -> tuple[Product, float]:
+    """The product of least cycles, and these; `per_column`: the epilogue differs by columns of `c`."""
+    products = [
+        Product(a, b, c, constant, kernel, swapped, not (swapped and per_column))
         for swapped in (False, True)
-        for kernel in kernels
+        for kernel in registry.best("gemm", TYPES[c.itemsize])
     ]
-    cycles = [way.cycles() for way in ways]
-    at = cycles.index(min(cycles))
-    return ways[at].with_contiguous_constant(), cycles[at]
+    cycles, best = min(((product.cycles(), product) for product in products), key=itemgetter(0))
+    return best.with_contiguous_constant(), cycles
 
 
 def product_cycles(kernel: Kernel, m: int, n: int, k: int) -> float:
@@ -125,11 +123,11 @@ def product_cycles(kernel: Kernel, m: int, n: int, k: int) -> float:
     return total
 
 
-def _packing(x: np.ndarray, along: int, across: int) -> float:
-    """Cycles of an element that is packed; axis `along` of x is contiguous in the copy, `across` is the other one."""
-    if x.strides[along] == x.itemsize:
+def _packing(x: np.ndarray) -> float:
+    """Cycles of an element that is packed; the last axis of x is contiguous in the copy."""
+    if x.strides[-1] == x.itemsize:
         return COPY_CYCLES
-    return TRANSPOSE_CYCLES if x.strides[across] == x.itemsize else GATHER_CYCLES
+    return TRANSPOSE_CYCLES if x.strides[-2] == x.itemsize else GATHER_CYCLES
 
 
 class Division(NamedTuple):
@@ -150,23 +148,23 @@ class Division(NamedTuple):
     thread_bytes: int  # and in all
 
 
-def divided(way: Way, threads: int, cycles: float) -> Division:
+def divide(product: Product, threads: int, cycles: float) -> Division:
     """The division of a product that takes so many cycles, for at most so many threads."""
-    item, mr, nr = way.c.itemsize, way.kernel.mr, way.kernel.nr
-    batches = prod(axis[0] for axis in way.batch)
-    tiles, panels = -(-way.m // mr), -(-way.n // nr)
-    moved = item * batches * (way.m * way.k + way.k * way.n + way.m * way.n)
+    item, mr, nr = product.c.itemsize, product.kernel.mr, product.kernel.nr
+    batches = prod(axis[0] for axis in product.batch)
+    tiles, panels = -(-product.m // mr), -(-product.n // nr)
+    moved = item * batches * (product.m * product.k + product.k * product.n + product.m * product.n)
     threads = int(max(1.0, min(threads, max(cycles, moved / BYTES_PER_CYCLE) / CYCLES_PER_THREAD)))
     tasks_wanted = TASKS_PER_THREAD * threads if threads > 1 else 1
 
-    row_bytes, panel_bytes = max(1, way.k) * item, _aligned(way.k * nr * item)
+    row_bytes, panel_bytes = max(1, product.k) * item, _aligned(product.k * nr * item)
     group = max(1, min(panels, GROUP_BYTES // max(1, panel_bytes)))
     blocks, groups, slab = -(-tiles // max(1, ROWS_BYTES // (row_bytes * mr))), 1, panels
-    if way.constant_b:
+    if product.constant_b:
         source = "constant"
-    elif tiles == 1 and way.b.strides[-1] == item:
+    elif tiles == 1 and product.b.strides[-1] == item:
         source = "in place"
-    elif way.m * row_bytes <= SMALL_BYTES and (threads == 1 or batches * -(-panels // group) >= 2 * threads):
+    elif product.m * row_bytes <= SMALL_BYTES and (threads == 1 or batches * -(-panels // group) >= 2 * threads):
         source, blocks = "own", 1
     else:
         source, slab = "shared", max(threads, min(panels, SLAB_BYTES // max(1, panel_bytes)))
@@ -180,8 +178,8 @@ def divided(way: Way, threads: int, cycles: float) -> Division:
         groups = 1 if batches * blocks >= tasks_wanted and source != "shared" else panels
 
     own_bytes = {"own": -(-panels // groups) * panel_bytes, "in place": panel_bytes}.get(source, 0)
-    rows_bytes = _aligned(-(-tiles // blocks) * mr * way.pitch) if way.packs_rows else 0
-    thread_bytes = own_bytes + rows_bytes + LINE + (2 * _aligned(mr * nr * item) if way.buffered else 0)
+    rows_bytes = _aligned(-(-tiles // blocks) * mr * product.pitch) if product.packs_rows else 0
+    thread_bytes = own_bytes + rows_bytes + LINE + (2 * _aligned(mr * nr * item) if product.buffered else 0)
     shared_bytes = slab * panel_bytes if source == "shared" else 0
     return Division(source, threads, blocks, groups, slab, shared_bytes, own_bytes, rows_bytes, thread_bytes)
 
@@ -194,3 +192,23 @@ def _aligned(nbytes: int) -> int:
 def broadcasts(to: Sequence[int], *shapes: Sequence[int]) -> bool:
     """Whether numpy broadcasts arrays of these shapes to the shape `to`."""
     return all(len(s) <= len(to) and all(n in (1, m) for n, m in zip(s[::-1], to[::-1])) for s in shapes)
+
+
+def check_operands(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, add: np.ndarray | None, bias: np.ndarray | None
+) -> None:
+    """Raise an error if these operands cannot be multiplied."""
+    (m, k), (l, n) = a.shape[-2:], b.shape[-2:]
+    if k != l or c.shape[-2:] != (m, n) or not broadcasts(c.shape[:-2], a.shape[:-2], b.shape[:-2]):
+        raise ValueError(f"Matmul: {a.shape} times {b.shape} into {c.shape}")
+    for name, x in (("a", a), ("b", b), ("c", c), ("add", add), ("bias", bias)):
+        if x is not None and (x.dtype != c.dtype or x.dtype.kind != "f" or x.itemsize not in TYPES):
+            raise TypeError(f"Matmul: {name} is {x.dtype}, c is {c.dtype}; float32 or float64 are multiplied")
+        if x is not None and any(step % x.itemsize for step in x.strides):
+            raise ValueError(f"Matmul: strides of {name} {x.strides} are no multiples of an element")
+    if bias is not None and bias.shape != (n,):
+        raise ValueError(f"Matmul: a bias of shape {bias.shape}, expected {(n,)}")
+    if add is not None and (add.shape, add.strides) != (c.shape, c.strides):
+        raise ValueError(
+            f"Matmul: add has shape and strides {(add.shape, add.strides)}, the result {(c.shape, c.strides)}"
+        )
