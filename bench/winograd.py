@@ -20,7 +20,7 @@ from layoutkit._core.runtime.machine import fma_peak
 from layoutkit.bench.report import geomean
 from layoutkit.bench.suites import DTYPES
 from layoutkit.convolutions.problem import ACCURACIES, ConvProblem
-from layoutkit.convolutions.task import ConvTask, neutral
+from layoutkit.convolutions.task import ConvTask, scaling_epilogue
 
 LAYERS = [(64, 224), (64, 112), (64, 56), (128, 112), (128, 56), (128, 28), (256, 56), (256, 28), (256, 14),
           (512, 28), (512, 14), (512, 7)]  # fmt: skip
@@ -40,7 +40,7 @@ def shares(p: ConvProblem, dtype: str, threads: int, only: str, visits: int) -> 
     """Best share of the peak by algorithm."""
     of_x, of_w, of_y = names_of(dtype)
     x, y = numbers(p.src.physical_shape(p.src_shape), of_x), numbers(p.dst.physical_shape(p.dst_shape), of_y)
-    w, then = numbers((p.oc, p.ic, 3, 3), of_w), neutral(p)
+    w, then = numbers((p.oc, p.ic, 3, 3), of_w), scaling_epilogue(p)
     candidates, unit = ConvTask(p, threads, only).candidates(), p.types.peak
     least: dict[str, float] = {}
     peak = 0.0

@@ -325,19 +325,19 @@ cdef int make_transposed(const layoutkit_convolution *s, op, x_shape, layoutkit_
     route, packed = _transposed.compiled(op, x, y, x_shape)
     task, (src, dst) = route.task, route.task.native
     inner = y
-    if route.x_moves:
+    if route.reorders_x:
         made = like(src, x_shape, x.dtype, NULL)
         steps += moves(x, task.src, src, x_shape, made, task.threads, source, (WORK, 0))
         source = (WORK, 0)
         kept = -(-made.nbytes // ALIGNMENT) * ALIGNMENT
-    if route.y_moves:
+    if route.reorders_y:
         inner = like(dst, task.y_shape, y.dtype, NULL)
         to = (WORK, kept)
         kept += inner.nbytes
     for (part, one), (w, bias) in zip(route.steps, packed):
         at = address(route.native[part.outputs]) - address(route.native)
         steps.append((one.run, w, bias, f.epilogue, source, (to[0], to[1] + at)))
-    if route.y_moves:
+    if route.reorders_y:
         steps += moves(inner, dst, task.dst, task.y_shape, y, task.threads, to, (DST, 0))
     return new_plan(steps, kept, y, items, plan)
 

@@ -14,7 +14,7 @@ from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
-from layoutkit.convolutions.epilogue import NOTHING
+from layoutkit.convolutions.epilogue import NO_ACTIVATION
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.types import TYPES
 
@@ -130,7 +130,7 @@ def test_every_way_is_the_sum_over_zeros(c):
         op = CONVS[x.ndim - 2](w, bias, layout=src, out_layout=dst, activation=c["activation"], **attributes)
         f = op._filter
         p = f.problem(x.shape)
-        epilogue = f.epilogue or (NOTHING if c["add"] else None)
+        epilogue = f.epilogue or (NO_ACTIVATION if c["add"] else None)
         for found in ConvTask(p, c["threads"]).candidates():
             if "winograd" in found.name:
                 continue

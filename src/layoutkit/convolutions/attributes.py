@@ -25,7 +25,7 @@ class Attributes:
 
 @dataclass(frozen=True)
 class FilterAttributes(Attributes):
-    """Of a convolution with a filter: what planning it depends on."""
+    """Of a convolution with a filter."""
 
     filter_shape: Any = None
     out_layout: Any = None

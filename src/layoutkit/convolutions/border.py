@@ -18,12 +18,12 @@ from ..memory.arrays import contiguous_strides, empty, lay_out, nbytes_of
 from ..reorders.reorder import reorder
 from .algorithms.base import CHANNELS_LAST
 from .problem import Pairs
-from .route import Runs
+from .route import ConvRoute
 
 MODES = ("zeros", "reflect", "circular", "edge")
 SYNONYMS = {"replicate": "edge", "wrap": "circular"}  # torch's and numpy's names
-# Those of scipy, skimage and OpenCV, which are refused: some mean something else elsewhere.
-ELSEWHERE = {"nearest": "edge", "border": "edge", "mirror": "reflect", "reflect101": "reflect", "constant": "zeros",
+# Those of scipy, skimage and OpenCV are refused, with a hint: some mean something else in another library.
+OTHER_NAMES = {"nearest": "edge", "border": "edge", "mirror": "reflect", "reflect101": "reflect", "constant": "zeros",
              "grid-wrap": "circular", "periodic": "circular", **SYNONYMS}  # fmt: skip
 LINE_BYTES = 64
 Ranges = tuple[tuple[int, int], ...]
@@ -84,21 +84,19 @@ class Border(NamedTuple):
         """Bytes of the copy, in whole cache lines; 0 where there is none."""
         if self.in_place:
             return 0
-        return (
-            -(-nbytes_of(self.convolved_layout.physical_shape(self.convolved_shape), dtype, "border") // LINE_BYTES)
-            * LINE_BYTES
-        )
+        nbytes = nbytes_of(self.convolved_layout.physical_shape(self.convolved_shape), dtype, "border")
+        return -(-nbytes // LINE_BYTES) * LINE_BYTES
 
-    def ready(self, x: np.ndarray, room: np.ndarray | None) -> np.ndarray:
-        """The prepared input: a view of `x`, or a copy, in `room` if that is not None."""
+    def prepared(self, x: np.ndarray, memory: np.ndarray | None) -> np.ndarray:
+        """The prepared input: a view of `x`, or a copy, in `memory` if that is not None."""
         if self.in_place:
-            return x[self._at(self.layout, self.part)]
+            return x[tuple(slice(*self.part[f.dim - 2]) if f.dim > 1 else slice(None) for f in self.layout.factors)]
         to = self.convolved_layout
         physical = to.physical_shape(self.convolved_shape)
-        if room is None:
+        if memory is None:
             y = empty(physical, x.dtype, "border")
         else:
-            y = lay_out(room[: nbytes_of(physical, x.dtype, "border")].view(x.dtype), to, self.convolved_shape)
+            y = lay_out(memory[: nbytes_of(physical, x.dtype, "border")].view(x.dtype), to, self.convolved_shape)
         inside = tuple((a, a + stop - start) for (a, _), (start, stop) in zip(self.grow, self.part))
         reorder(
             x, self.layout, to, shape=self.shape, out=y, region=(None, None, *self.part),
@@ -106,13 +104,13 @@ class Border(NamedTuple):
         )  # fmt: skip
         for axis, ((start, stop), (before, after)) in enumerate(zip(inside, self.grow)):
             if before:
-                self._copy(y, axis, slice(start - before, start), self._beyond(start, stop, before, True))
+                self._copy(y, axis, slice(start - before, start), self._repeated(start, stop, before, True))
             if after:
-                self._copy(y, axis, slice(stop, stop + after), self._beyond(start, stop, after, False))
+                self._copy(y, axis, slice(stop, stop + after), self._repeated(start, stop, after, False))
         return y
 
-    def _beyond(self, start: int, stop: int, count: int, before: bool) -> slice:
-        """Which elements of an axis that holds the input from `start` to `stop` repeat around it."""
+    def _repeated(self, start: int, stop: int, count: int, before: bool) -> slice:
+        """The elements that the border repeats, of an axis that holds the input from `start` to `stop`."""
         if self.mode == "edge":
             return slice(start, start + 1) if before else slice(stop - 1, stop)
         if self.mode == "circular":
@@ -122,13 +120,8 @@ class Border(NamedTuple):
 
     def _copy(self, y: np.ndarray, axis: int, to: slice, of: slice) -> None:
         """Copy slices of a spatial axis."""
-        where = self.convolved_layout.digits(axis + 2)[0]
-        outer = (slice(None),) * where
+        outer = (slice(None),) * self.convolved_layout.digits(axis + 2)[0]
         y[(*outer, to)] = y[(*outer, of)]
-
-    @staticmethod
-    def _at(layout: Layout, part: Ranges) -> tuple[slice, ...]:
-        return tuple(slice(*part[f.dim - 2]) if f.dim > 1 else slice(None) for f in layout.factors)
 
 
 def border_of(
@@ -145,25 +138,25 @@ def border_of(
     grow = tuple((max(0, a), max(0, b)) for a, b in pads)
     if mode == "zeros" and not any(map(any, crop)):
         return None, pads
-    left = tuple(n - a - b for n, (a, b) in zip(shape[2:], crop))
-    if min(left, default=1) < 0:
+    size = tuple(n - a - b for n, (a, b) in zip(shape[2:], crop))
+    if min(size, default=1) < 0:
         raise ValueError(f"{what}: padding {pads} crops more than the input of {tuple(shape[2:])}")
     if mode == "zeros":
         return Border(layout, tuple(shape), crop, ((0, 0),) * len(crop), mode, threads), grow
-    most = {"reflect": -1, "circular": 0}
-    for n, pair in zip(left, grow):
-        if any(pair) and (n < 1 or (mode in most and max(pair) > n + most[mode])):
-            reach = "" if mode == "edge" else f": {mode} reaches {max(0, n + most[mode])} elements at most"
+    reach = {"reflect": -1, "circular": 0}  # elements that a border repeats at most, less those of the input
+    for n, pair in zip(size, grow):
+        if any(pair) and (n < 1 or (mode in reach and max(pair) > n + reach[mode])):
+            hint = "" if mode == "edge" else f": {mode} reaches {max(0, n + reach[mode])} elements at most"
             raise ValueError(
-                f"{what}: padding {pads} of mode {mode!r} does not fit the input of {tuple(shape[2:])}{reach}"
+                f"{what}: padding {pads} of mode {mode!r} does not fit the input of {tuple(shape[2:])}{hint}"
             )
     return Border(layout, tuple(shape), crop, grow, mode, threads), ((0, 0),) * len(grow)
 
 
-class Bordered:
-    """A route of a convolution whose input gets a border first: see `route.Runs`."""
+class BorderedRoute:
+    """A route of a convolution whose input gets a border first: see `route.ConvRoute`."""
 
-    def __init__(self, border: Border, route: Runs, dtype: np.dtype) -> None:
+    def __init__(self, border: Border, route: ConvRoute, dtype: np.dtype) -> None:
         self.run, self.packing, self.pack = _Run(border, route.run, dtype), route.packing, route.pack
 
 
@@ -172,12 +165,12 @@ class _Run:
         self._border, self._run, self._nbytes = border, run, border.nbytes(dtype)
 
     def __call__(self, x, w, bias, y, epilogue=None, add=None, workspace=None) -> None:
-        room = None
+        memory = None
         if workspace is not None and self._nbytes:
             flat = workspace.reshape(-1).view(np.uint8)
             first = -flat.ctypes.data % LINE_BYTES
-            room, workspace = flat[first : first + self._nbytes], flat[first + self._nbytes :]
-        self._run(self._border.ready(x, room), w, bias, y, epilogue, add, workspace)
+            memory, workspace = flat[first : first + self._nbytes], flat[first + self._nbytes :]
+        self._run(self._border.prepared(x, memory), w, bias, y, epilogue, add, workspace)
 
     def needs(self, y: np.ndarray, add: np.ndarray | None = None, epilogue: Any = None) -> int:
         """Bytes of workspace of a call, the copy of the input among them."""

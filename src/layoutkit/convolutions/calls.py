@@ -21,7 +21,7 @@ from ..choosing.watching import CallInfo
 from ..formats.families import ACTIVATIONS, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import tensor_argument
-from ..memory.arrays import as_array, as_out, overlap
+from ..memory.arrays import as_array, as_out, overlap, placeholder
 from ..memory.faults import Faults
 from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
@@ -29,14 +29,14 @@ from ..signatures import explaining, renamed, with_parameters
 from .algorithms import AUTO
 from .attributes import FilterAttributes
 from .descriptions import on_threads
-from .epilogue import NOTHING, Operand, in_words
+from .epilogue import NO_ACTIVATION, Operand, in_words
 from .filter import Filter
 from .hints import swapped
 from .task import PackTask
 from .types import check_type
 
 C = TypeVar("C", bound=type)
-_KEPT = ("_packed", "_bound", "_by_layout", "_routes")  # what objects keep for later calls
+_CACHES = "_packed", "_bound", "_by_layout", "_routes"  # of objects
 
 
 class ConvolutionBase:
@@ -50,7 +50,7 @@ class ConvolutionBase:
     _by_layout: dict[Layout, Any]  # the same for other layouts, by layout
 
     def __getstate__(self) -> dict[str, Any]:  # copies and pickles are packed and planned again where they are used
-        return self.__dict__ | {kept: {} for kept in _KEPT if kept in self.__dict__}
+        return self.__dict__ | {cache: {} for cache in _CACHES if cache in self.__dict__}
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "rank"):
@@ -171,7 +171,7 @@ class ConvolutionBase:
         """
         return self.plan(shape).explain(verbose)
 
-    # Calls on single inputs, tensors of other libraries and `Tensor`s
+    # Calls on single inputs and tensors of torch
 
     def _lacks_batch(self, x: np.ndarray) -> bool:
         """Whether an array is a single input without the axis of the batch."""
@@ -191,23 +191,22 @@ class ConvolutionBase:
 
     def _torch(self, x: Any, out: Any, add: Any, workspace: Any, shape: Any) -> Any:
         f, what = self._filter, self._filter.what
-        last = last_of(x) if f.defaulted else None
+        last = last_of(x) if f.layout_defaulted else None
         op = self
         memory: Callable[..., Any] = memory_of
         if last is not None and last.rank == f.layout.rank:
-            op, memory = self._in(last), partial(in_layout, layout=last)
-        arrays = [
-            memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
-        ]
+            op, memory = self._with_layout(last), partial(in_layout, layout=last)
+        tensors = ("x", x), ("out", out), ("add", add)
+        arrays = [memory(tensor, what=f"{what}: {n}") if is_torch(tensor) else tensor for n, tensor in tensors]
         result = op(*arrays, workspace, shape=shape)  # type: ignore[operator]
         return as_torch_like(result, x) if out is None else out
 
-    def _in(self, layout: Layout) -> Self:
-        """The same for inputs and results in another layout, made once."""
+    def _with_layout(self, layout: Layout) -> Self:
+        """The same for inputs and results in another layout; cached."""
         other = self._by_layout.get(layout)
         if other is None:
             other = object.__new__(type(self))
-            f = self._filter.in_layout(layout)
+            f = self._filter.with_layout(layout)
             other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_by_layout": {}}
             self._by_layout[layout] = other
         return other
@@ -215,18 +214,18 @@ class ConvolutionBase:
     # The same with other filters
 
     def emptied(self) -> Self:
-        """The same without a filter, to be kept for `over`: a view would keep the caller's memory."""
-        return self._with(np.empty(0, self._filter.w.dtype))
+        """The same without a filter, to be cached for `over`: a view would keep the caller's memory."""
+        return self._with_weights(np.empty(0, self._filter.w.dtype))
 
-    def _with(self, w: np.ndarray) -> Self:
+    def _with_weights(self, w: np.ndarray) -> Self:
         """The same with another filter, (O, I/groups, *k)."""
         other = object.__new__(type(self))
-        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_by_layout": {}}
-        other.__dict__ = self.__dict__ | fresh
+        state = {"_filter": self._filter.with_weights(w), "_packed": {}, "_bound": {}, "_by_layout": {}}
+        other.__dict__ = self.__dict__ | state
         return other
 
 
-_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # arguments of each call, not of the object
+_CALL_ARGUMENTS = dict.fromkeys(("x", "shape", "add", "out"), "")  # arguments of each call, not of the object
 _DOC = """A {0} whose filter is packed once, for all calls: ``op(x, out=None, add=None)``, otherwise as `{1}`.
 
     Parameters
@@ -241,22 +240,20 @@ _DOC = """A {0} whose filter is packed once, for all calls: ``op(x, out=None, ad
 
 
 def documented_by(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
-    """Describe the class of a `kind` of operation by the function that does the same for one call."""
+    """Give the class of a `kind` of operation the parameters of the function that does the same."""
 
     def describe(cls: C) -> C:
         cls.__doc__ = _DOC.format(kind, function.__name__)
-        return with_parameters(function, **_OF_CALLS)(cls)
+        return with_parameters(function, **_CALL_ARGUMENTS)(cls)
 
     return describe
 
 
-def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **given: Any) -> Exception:
-    """An error about a filter or attributes, extended by what is wrong with the input `x`, as far as it is known.
-
-    `given`: fields of `FilterAttributes`, as far as they were given."""
+def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **attributes: Any) -> Exception:
+    """An error about a filter or `attributes` (of `FilterAttributes`), extended by what is wrong with the input `x`."""
     faults = Faults(what)
     faults.errors += getattr(error, "faults", [error])
-    layout, groups = given.get("layout"), given.get("groups", 1)
+    layout, groups = attributes.get("layout"), attributes.get("groups", 1)
     with suppress(TypeError, ValueError, BufferError, IndexError):
         source, filters = as_array(x, "x"), as_array(w, "w")
         if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
@@ -269,36 +266,34 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, **given: 
     try:
         faults.done()
     except (TypeError, ValueError) as combined:
-        return with_swapped(combined, rank, x, w, **given)
+        return with_swapped(combined, rank, x, w, **attributes)
     return error
 
 
-def with_swapped(error: Exception, rank: int, x: Any, w: Any, **given: Any) -> Exception:
-    """An error of a call, extended by whether `x` and `w` would fit if they were swapped.
-
-    `given`: fields of `FilterAttributes`, as far as they were given."""
+def with_swapped(error: Exception, rank: int, x: Any, w: Any, **attributes: Any) -> Exception:
+    """An error of a call with these `attributes`, extended by whether `x` and `w` would fit if they were swapped."""
     if isinstance(x, Tensor) or isinstance(w, Tensor):
         return error
     hint, known = "", {f.name for f in fields(FilterAttributes)}
     with suppress(TypeError, ValueError):
-        a = FilterAttributes(**{name: value for name, value in given.items() if name in known})
+        a = FilterAttributes(**{name: value for name, value in attributes.items() if name in known})
         layout = Layout(meaning_of_activations(rank) if a.layout is None else a.layout)
-        of_filter = Layout(meaning_of_filters(rank) if a.filter_layout is None else a.filter_layout)
-        hint = swapped(a, layout, of_filter, np.shape(x), np.shape(w))
+        filter_layout = Layout(meaning_of_filters(rank) if a.filter_layout is None else a.filter_layout)
+        hint = swapped(a, layout, filter_layout, np.shape(x), np.shape(w))
     return type(error)(f"{error}{hint}") if hint and isinstance(error, ValueError) else error
 
 
 def input_shape(f: Filter, value: Any) -> tuple[int, ...]:
     """The logical shape of an input: the shape itself, or that of an array or Tensor."""
     if isinstance(value, Tensor) or getattr(value, "ndim", 1) > 1:
-        return f.take(value, None).shape
+        return f.input_argument(value, None).shape
     try:
         return f.layout.check_shape(value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{f.what}: shape: expected an array, or a logical shape; {error}") from None
 
 
-def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
+def _residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
     """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
     what = f"{f.what}: add"
     add = _like_result(f, add, out, shape, what)
@@ -321,25 +316,25 @@ def _like_result(f: Filter, value, out: np.ndarray, shape: tuple[int, ...], what
     return array
 
 
-def finish(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[Epilogue, np.ndarray | None, bool]:
-    """The epilogue of a call with its tensors, `add` unless it is one of them, and whether that must be copied to `out`
-    first."""
+def bind_epilogue(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[Epilogue, np.ndarray | None, bool]:
+    """The epilogue of a call with its tensors, `add` unless that is one of them, and whether `add` must be copied to
+    `out` first."""
     if add is not None and f.types.elements[3] == "s32":
         raise ValueError(f"{f.what}: results of int32 are the sums: no add follows")
-    if f.sums and add is None:
+    if f.uses_residual and add is None:
         raise ValueError(f"{f.what}: activation {in_words(f.activation)} sums up with add, which was not given")
-    epilogue, copied = f.epilogue or NOTHING, False
+    epilogue, copied = f.epilogue or NO_ACTIVATION, False
     if f.operands:
-        epilogue = epilogue.over([_tensor(f, operand, add, out, shape) for operand in f.operands])
+        epilogue = epilogue.over([_operand_array(f, operand, add, out, shape) for operand in f.operands])
     if any(operand.value is None for operand in f.operands):
         add = None
     if add is not None:
-        add, copied = residual(f, add, out, shape)
+        add, copied = _residual(f, add, out, shape)
     return epilogue, add, copied
 
 
-def _tensor(f: Filter, operand: Operand, add, out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A tensor that takes part in the epilogue, with the strides of `out`."""
+def _operand_array(f: Filter, operand: Operand, add, out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of an operand of the epilogue, with the strides of `out`."""
     value, what = operand.value, f"{f.what}: {operand.name}"
     if value is None:
         value, what = add, f"{f.what}: add"
@@ -353,11 +348,11 @@ def _tensor(f: Filter, operand: Operand, add, out: np.ndarray, shape: tuple[int,
 
 
 def workspace_operands(f: Filter, y: np.ndarray, add: bool) -> tuple[np.ndarray | None, Epilogue | None]:
-    """For how much workspace a call needs: `add`, which may be `y`, and an epilogue with its tensors."""
+    """Placeholders of `add` and of the tensors of the epilogue, to ask for the workspace of a call into `y`."""
     if not f.operands:
         return y if add else None, f.epilogue
-    other = np.lib.stride_tricks.as_strided(np.broadcast_to(y.dtype.type(0), y.shape), y.shape, y.strides)
-    epilogue = (f.epilogue or NOTHING).over([y if operand.value is None else other for operand in f.operands])
+    other = placeholder(y.shape, y.dtype, y.strides)
+    epilogue = (f.epilogue or NO_ACTIVATION).over([y if operand.value is None else other for operand in f.operands])
     return y if add and all(operand.value is not None for operand in f.operands) else None, epilogue
 
 
@@ -376,12 +371,12 @@ def check_workspace(
 
 
 def call_info(what: str, task: Problem, threads: int) -> CallInfo:
-    """What a call of an operation `what` runs by its best candidate."""
+    """What watchers are told of a call of an operation `what`."""
     return CallInfo(what, task.key, choices(task)[0].candidate.name, threads)
 
 
 def packing_info(f: Filter, packing: str) -> CallInfo:
-    """What packs the filter of an operation."""
+    """What watchers are told of packing a filter."""
     return CallInfo("pack", PackTask(f.oc, f.ic, f.kernel, f.groups, f.types).key, packing, get_num_threads())
 
 
@@ -394,8 +389,8 @@ def plan_of(
     activation: Any = None,
     **others: Any,
 ) -> Plan:
-    """The plan of a problem of an operation `what`: its rate as a share of that of the machine on so many threads by
-    kernels of type `rows`, and lines that `more_facts` makes of the choices; `others` as of `Plan`."""
+    """The plan of a problem of an operation `what`, explained by its share of the peak of rows of type `rows`, and by
+    `more_facts` about the choices; `others` as of `Plan`."""
     ranked = choices(task)
 
     def facts(verbose: bool) -> Iterable[str]:

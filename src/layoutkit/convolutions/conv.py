@@ -21,19 +21,19 @@ from ..choosing.threads import at_most, check_threads
 from ..choosing.watching import watched, watchers
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
-from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
+from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of, placeholder
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.binding import compiled as compiled_reorder
 from ..signatures import like
 from .algorithms import AUTO, NAMES
-from .border import Bordered
+from .border import BorderedRoute
 from .calls import (
     ConvolutionBase,
+    bind_epilogue,
     call_info,
     check_workspace,
     documented_by,
-    finish,
     input_shape,
     packing_info,
     plan_of,
@@ -41,14 +41,14 @@ from .calls import (
     with_swapped,
     workspace_operands,
 )  # fmt: skip
-from .epilogue import NOTHING
+from .epilogue import NO_ACTIVATION
 from .filter import Filter
 from .problem import ConvProblem, Pairs
-from .route import Arrays, Runs
+from .route import Arrays, ConvRoute
 from .task import ConvTask, best_route, contiguous, slowness
 from .types import check_type, dtype_for
 
-MAX_BOUND = 256  # kinds of input that one object remembers the decision for
+MAX_BOUND = 256  # shapes and strides of inputs that an object remembers the decision for
 
 
 class _Conv(ConvolutionBase):
@@ -67,15 +67,15 @@ class _Conv(ConvolutionBase):
             algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=dtype,
             zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point, padding_mode=padding_mode,
         )  # fmt: skip
-        f.own()
-        self._take(f, threads)
+        f.copy_arrays()
+        self._set(f, threads)
 
     @classmethod
     def _over(cls, f: Filter, threads) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call."""
         self = object.__new__(cls)
         self._once = True
-        self._take(f, threads)
+        self._set(f, threads)
         return self
 
     @classmethod
@@ -88,7 +88,7 @@ class _Conv(ConvolutionBase):
             As of the class.
         """
         self = object.__new__(cls)
-        self._take(Filter(f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
+        self._set(Filter(f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
         return self
 
     @classmethod
@@ -122,7 +122,7 @@ class _Conv(ConvolutionBase):
         w : ndarray
             Of the layout, shape and type of the filter that was given.
         """
-        return self._with(self._filter.ordered(w))
+        return self._with_weights(self._filter.ordered(w))
 
     def padded(self, pads: Pairs) -> _Conv:
         """The same with other padding, of the same packed filter.
@@ -133,30 +133,29 @@ class _Conv(ConvolutionBase):
             Before and after, by spatial axis.
         """
         other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_by_layout": {}}
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.with_padding(pads), "_bound": {}, "_by_layout": {}}
         return other
 
-    def _take(self, f: Filter, threads) -> None:
+    def _set(self, f: Filter, threads) -> None:
         check_threads(threads)
         self._filter, self._threads = f, threads
         f.threads = threads
         self._src_dtype, self._dst_dtype = f.src_dtype, f.dst_dtype
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
-        self._bound: dict = {}  # what a call's arrays look like -> what to run
+        self._bound: dict = {}  # by shapes and strides of a call's arrays
         self._by_layout: dict = {}
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
-        """Route, packed filter and bias, the output's physical shape, bytes and logical shape, and the problem, for
-        arrays of this `key`."""
+        """The bound call for arrays of this `key`: what runs, packed filter and bias, and the rest of `_decide`."""
         f = self._filter
         decided = None
-        if f.attributes is not None:
-            key = f.attributes, f.values, self._once, *key
+        if f.shared is not None:
+            key = f.shared, f.values, self._once, *key
             decided = plans.get(key)
         if decided is None:
             decided = self._decide(x, out, shape)
-            if f.attributes is not None:
+            if f.shared is not None:
                 plans.put(key, decided)
         return decided[0].run, *self._pack(decided[0]), *decided[1:]
 
@@ -173,12 +172,12 @@ class _Conv(ConvolutionBase):
             raise ValueError(f"{f.what}: padding {f.padding!r} of mode {f.padding_mode!r} needs Python")
         x_strides = x.strides if border is None else border.strides(x.strides, x.itemsize)
         task = self._task(p)
-        route: Runs = best_route(task, Arrays(x_strides, strides), compiled)
+        route: ConvRoute = best_route(task, Arrays(x_strides, strides), compiled)
         if border is not None:
-            route = Bordered(border, route, x.dtype)
+            route = BorderedRoute(border, route, x.dtype)
         return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape, task
 
-    def _pack(self, route: Runs) -> tuple[np.ndarray, np.ndarray | None]:
+    def _pack(self, route: ConvRoute) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter and bias as a route reads them."""
         key = registry.isa(), route.packing
         packed = self._packed.get(key)
@@ -231,7 +230,7 @@ class _Conv(ConvolutionBase):
         if x.dtype is not self._src_dtype:
             check_type(x, self._src_dtype, f"{self._filter.what}: x")
         if out is not None and type(out) is not np.ndarray:
-            return self._onto(x, out, add, workspace, shape)
+            return self._call_into(x, out, add, workspace, shape)
         if shape is not None:
             shape = self._filter.layout.check_shape(shape)
         threads = check_threads(self._threads)  # another one after a fork, or when the limits change
@@ -252,8 +251,8 @@ class _Conv(ConvolutionBase):
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
             check_out(out, physical, self._dst_dtype, inputs, f.what)
         epilogue, copied = self._filter.epilogue, False
-        if add is not None or self._filter.sums or self._filter.operands:
-            epilogue, add, copied = finish(self._filter, add, out, y_shape)
+        if add is not None or self._filter.uses_residual or self._filter.operands:
+            epilogue, add, copied = bind_epilogue(self._filter, add, out, y_shape)
         if workspace is not None:
             needed = run.needs(out, out if copied else add, epilogue)
             check_workspace(self._filter.what, workspace, needed, (x, out, add), epilogue)
@@ -290,20 +289,19 @@ class _Conv(ConvolutionBase):
         if border is not None:
             width = f.src_dtype.itemsize
             arrays = arrays._replace(x_strides=border.strides(contiguous_strides(f.layout, shape, width), width))
-        route: Runs = best_route(self._task(p), arrays)
+        route: ConvRoute = best_route(self._task(p), arrays)
         if border is not None:
-            route = Bordered(border, route, f.src_dtype)
-        y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
-        like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
-        return route.run.needs(like, *workspace_operands(f, like, add))
+            route = BorderedRoute(border, route, f.src_dtype)
+        y = placeholder(p.dst.physical_shape(p.dst_shape), f.types.dst, arrays.y_strides)
+        return route.run.needs(y, *workspace_operands(f, y, add))
 
     def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
         f = self._filter
-        source = f.take(x, shape)
+        source = f.input_argument(x, shape)
         y = self(source.array, out, add, workspace, shape=source.shape)
         return y if isinstance(y, Tensor) else Tensor(y, f.out_layout, f.problem(source.shape).dst_shape)
 
-    def _onto(self, x: np.ndarray, out, add, workspace, shape):
+    def _call_into(self, x: np.ndarray, out, add, workspace, shape):
         """A call that writes into a Tensor, or into an array of a subclass of numpy's."""
         f = self._filter
         y_shape = f.problem(f.shape_of(x, shape)).dst_shape
@@ -329,7 +327,7 @@ class _Conv(ConvolutionBase):
         rows = f.types.peak
 
         def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
-            return slowness(task, ranked), f.note(p)
+            return slowness(task, ranked), f.describe_values(p)
 
         return plan_of(task, task.threads, rows, more_facts, f.what, f.activation, call=self)
 
@@ -349,21 +347,22 @@ Bound = operations.Convolution | Callable[..., None]
 
 
 def bind(op: _Conv, x: np.ndarray, y: np.ndarray, add: np.ndarray | None) -> Bound:
-    """What `op` does on arrays like these, an operation on (x, y) or (x, add, y), or a function of them where that
-    needs Python; it keeps nothing of the filter but its packed form. `add` and `y` share no memory."""
+    """`op` on arrays like these: an operation on (x, y) or (x, add, y), or a function of them where that needs Python.
+
+    It keeps only the packed form of the filter. `add` and `y` share no memory."""
     f = op._filter
-    assert not f.operands and not f.sums
+    assert not f.operands and not f.uses_residual
     route = op._decide(x, y, None)[0]
-    packed, epilogue = op._pack(route), f.epilogue if add is None else f.epilogue or NOTHING
+    packed, epilogue = op._pack(route), f.epilogue if add is None else f.epilogue or NO_ACTIVATION
     if not isinstance(route.run, core.Route):
         return partial(_in_python, route.run, packed, epilogue)
     if add is None:
         return operations.Convolution((x, y), route.run, *packed, epilogue)
-    spread = None
+    strided_add = None
     if add.strides != y.strides and y.size:
         axes = "abcdefgh"[: y.ndim]
-        spread = compiled_reorder(add, axes, axes, add.shape, y, check_threads(op._threads))
-    return operations.Convolution((x, add, y), route.run, *packed, epilogue, spread)
+        strided_add = compiled_reorder(add, axes, axes, add.shape, y, check_threads(op._threads))
+    return operations.Convolution((x, add, y), route.run, *packed, epilogue, strided_add)
 
 
 def _in_python(run: Any, packed: tuple, epilogue: Epilogue | None, x: np.ndarray, *arrays: np.ndarray) -> None:
@@ -377,7 +376,7 @@ def _in_python(run: Any, packed: tuple, epilogue: Epilogue | None, x: np.ndarray
 
 
 def filter_of(op: Any) -> Filter:
-    """What an object convolves with, transposed ones too."""
+    """The filter of a convolution object, transposed ones too."""
     return op._filter
 
 
@@ -385,7 +384,7 @@ T = TypeVar("T")
 
 
 class ConvOptions(TypedDict, total=False):
-    """What a convolution may be told by keyword, for type checkers."""
+    """The keywords of a convolution, for type checkers."""
 
     stride: Any
     padding: Any
@@ -411,7 +410,7 @@ class ConvOptions(TypedDict, total=False):
 
 
 class Convolution(Protocol):
-    """A function that convolves, for type checkers: an array of an array, otherwise what goes in."""
+    """A function that convolves, for type checkers: arrays give arrays, other tensors their own kind."""
 
     __name__: str
 
@@ -543,7 +542,7 @@ def conv2d(
         raise with_swapped(error, 2, x, w, filter_layout=filter_layout, **given) from None
 
 
-# The list stands once. Without docstrings (python -OO) there is nothing to say it in.
+# Without docstrings (python -OO) there is nothing to replace.
 conv2d.__doc__ = (conv2d.__doc__ or "").replace("ALGORITHMS", ", ".join(f'"{name}"' for name in NAMES))
 
 
@@ -578,14 +577,14 @@ CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 
 def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
-    op = _over(cls, x, w, bias, threads, **attributes)
+    op = _for_one_call(cls, x, w, bias, threads, **attributes)
     try:
         return op(x, out, add, shape=shape)
     except ValueError as error:
         raise with_swapped(error, cls.rank, x, w, **attributes) from None
 
 
-def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
+def _for_one_call(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
     attributes["dtype"] = dtype_for(dtype, x, w)
     try:
         return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
@@ -593,21 +592,10 @@ def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) 
         raise with_input(error, f"conv{cls.rank}d", cls.rank, x, w, layout=layout, **attributes) from None
 
 
-@planner(conv1d)
-def _plan_conv1d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(Conv1d, x, w, bias, **attributes)
+def _plan(cls, x, w, bias=None, add=None, out=None, shape=None, **attributes) -> Plan:
+    op = _for_one_call(cls, x, w, bias, **attributes)
+    return op.plan(op._filter.input_argument(x, shape).shape)
 
 
-@planner(conv2d)
-def _plan_conv2d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(Conv2d, x, w, bias, **attributes)
-
-
-@planner(conv3d)
-def _plan_conv3d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(Conv3d, x, w, bias, **attributes)
-
-
-def _plan(cls, x, w, bias, add=None, out=None, shape=None, **attributes) -> Plan:
-    op = _over(cls, x, w, bias, **attributes)
-    return op.plan(op._filter.take(x, shape).shape)
+for _rank, _operation in {1: conv1d, 2: conv2d, 3: conv3d}.items():
+    planner(_operation)(partial(_plan, CLASSES[_rank]))

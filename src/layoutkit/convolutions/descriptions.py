@@ -32,10 +32,10 @@ def describe_operation(
     stride: Sequence[int], padding: Pairs, dilation: Sequence[int], groups: int,
 ) -> str:  # fmt: skip
     """An operation `what` on a tensor in words, but for its threads."""
-    read, by, _, written = types.elements
-    to = f" -> {_NAMES[written]} {dst}" if written != read else f" -> {dst}" * (src != dst)
-    others = f" of {_NAMES[by]}" * (by != read)
-    parts = [f"{what} of {tuple(shape)} {_NAMES[read]} {src}{to} with {filters} filters {sizes_text(kernel)}{others}"]
+    x, w, _, y = types.elements
+    to = f" -> {_NAMES[y]} {dst}" if y != x else f" -> {dst}" * (src != dst)
+    filter_type = f" of {_NAMES[w]}" * (w != x)
+    parts = [f"{what} of {tuple(shape)} {_NAMES[x]} {src}{to} with {filters} filters {sizes_text(kernel)}{filter_type}"]
     parts.append(f"stride {_each(stride)}")
     before, after = zip(*padding)
     parts.append(f"padding {_each(before)}" if before == after else f"padding {list(padding)}")
@@ -45,7 +45,7 @@ def describe_operation(
 
 
 def _each(sizes: Sequence[int]) -> str:
-    """Sizes of all axes, one where they are equal."""
+    """The sizes of all axes, or the one that they share."""
     return str(sizes[0]) if len(set(sizes)) == 1 else sizes_text(sizes)
 
 

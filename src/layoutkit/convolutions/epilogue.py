@@ -13,20 +13,20 @@ from ..formats.nearest import near
 from ..memory.arrays import as_array
 from ..memory.tensor import Tensor
 
-NOTHING = Epilogue()  # no activation: only the residual is added
-SPATIAL_FROM = 3  # axes of an array that may be a tensor like the result
+NO_ACTIVATION = Epilogue()  # no activation: only the residual is added
+MIN_TENSOR_RANK = 3  # of an array that may be a tensor like the result
 
 
 class Activation(NamedTuple):
-    """How an activation of so many numbers is computed."""
+    """How an activation with so many numbers is computed."""
 
     numbers: int
     kernel: str  # one of registry.STEPS
-    make: Callable[..., tuple] = lambda *numbers: numbers  # its numbers
-    operand: str = ""  # "number", "any" (its one number may be an array), or "add": the residual; "": it has none
+    parameters: Callable[..., tuple] = lambda *numbers: numbers  # those of the kernel
+    operand: str = ""  # "number", "any" (its number may be an array), or "add": the residual; "": it has none
 
 
-# By name: its forms without and with numbers; in the order in which errors list them.
+# The forms of each, by the numbers that they take.
 ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "relu": (Activation(0, "clip", lambda: (0, math.inf)),),
     "relu6": (Activation(0, "clip", lambda: (0, 6)),),
@@ -74,9 +74,9 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "sum": (Activation(0, "sum", lambda: (1,), operand="add"), Activation(1, "sum", operand="add")),
 }
 
-USUAL = ("relu", "relu6", "leaky_relu", "silu", "gelu", "hardswish", "sigmoid", "tanh", "clip")  # that errors name
+COMMON = ("relu", "relu6", "leaky_relu", "silu", "gelu", "hardswish", "sigmoid", "tanh", "clip")  # that errors name
 # Names that other libraries have for some of them.
-ELSEWHERE = {"hardtanh": "clip", "clamp": "clip", "lrelu": "leaky_relu", "hard_silu": "hardswish",
+OTHER_NAMES = {"hardtanh": "clip", "clamp": "clip", "lrelu": "leaky_relu", "hard_silu": "hardswish",
              "logistic": "sigmoid", "softmax": "", "identity": "", "maximum": "max", "minimum": "min",
              "multiply": "mul", "subtract": "sub", "divide": "div", "negative": "neg"}  # fmt: skip
 
@@ -88,22 +88,22 @@ class Operand(NamedTuple):
     value: np.ndarray | Tensor | None
 
 
-class Chain(NamedTuple):
-    """What an activation means.
+class ParsedActivation(NamedTuple):
+    """An activation, parsed.
 
     Attributes
     ----------
     epilogue : Epilogue or None
-        Its steps, without a first step that adds the residual with scale 1, as that happens anyway.
+        Its steps, without a first one that adds the residual with scale 1: that is the default.
     operands : tuple of Operand
         The tensor operands of these steps.
-    sums : bool
-        Whether it refers to the residual, which must then exist.
+    uses_residual : bool
+        Whether it says where the residual is added, which must then exist.
     """
 
     epilogue: Epilogue | None = None
     operands: tuple[Operand, ...] = ()
-    sums: bool = False
+    uses_residual: bool = False
 
 
 def step_of(name: str, *numbers: float) -> tuple[str, tuple[float, ...], float | None]:
@@ -113,7 +113,7 @@ def step_of(name: str, *numbers: float) -> tuple[str, tuple[float, ...], float |
         if row.operand == "any" and not numbers:
             return row.kernel, (), None
         if row.numbers == len(numbers):
-            return (row.kernel, (), numbers[0]) if row.operand else (row.kernel, row.make(*numbers), None)
+            return (row.kernel, (), numbers[0]) if row.operand else (row.kernel, row.parameters(*numbers), None)
     return name, numbers, None
 
 
@@ -124,31 +124,31 @@ def mirrors(beta: float) -> tuple[float, float]:
     return odd if whole else math.nan, odd
 
 
-def parse(activation: Any, channels: int, dtype: np.dtype, what: str, **meaning: Any) -> Chain:
-    """The activation that a name of ACTIVATIONS, a (name, number, ..), or a list of these stands for, with so many
-    output channels, computed in `dtype`.
+def parse(activation: Any, channels: int, dtype: np.dtype, what: str, **quantisation: Any) -> ParsedActivation:
+    """Parse a name of ACTIVATIONS, a (name, number, ..), or a list of these, for so many output channels, computed in
+    `dtype`.
 
-    `meaning`: how sums of integers are dequantised, see `core.route.Epilogue`.
+    `quantisation`: how sums of integers become results, see `core.route.Epilogue`.
     """
     if activation is None:
-        return Chain(Epilogue(**meaning) if meaning else None)
+        return ParsedActivation(Epilogue(**quantisation) if quantisation else None)
     steps: list[tuple[str, np.ndarray | None, Any]] = []
     operands: list[Operand] = []
-    sums = False
+    uses_residual = False
     for number, written in enumerate(chain_of(activation)):
         name, step, value = _step(written, channels, dtype, what)
-        named = step[0] == "sum"
-        sums |= named
-        if named and number == 0 and step[1] == 1:
+        adds = step[0] == "sum"
+        uses_residual |= adds
+        if adds and number == 0 and step[1] == 1:
             continue
         steps.append(step)
         if step[2] is TENSOR:
             operands.append(Operand(name, value))
-    return Chain(Epilogue(steps, **meaning), tuple(operands), sums)
+    return ParsedActivation(Epilogue(steps, **quantisation), tuple(operands), uses_residual)
 
 
-def owned(operand: Operand) -> Operand:
-    """The same with an array of its own."""
+def with_own_array(operand: Operand) -> Operand:
+    """The same with a copy of its array."""
     value = operand.value
     if isinstance(value, Tensor):
         return operand._replace(value=Tensor(value.array.copy(), value.layout, value.shape))
@@ -212,11 +212,8 @@ def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str,
         return name, (matching.kernel, None, np.array(arguments, dtype)), None
     if name == "clip" and not arguments[0] <= arguments[1]:
         raise ValueError(f"{what}: clip from {arguments[0]} to {arguments[1]} leaves nothing")
-    return (
-        name,
-        (matching.kernel, np.array(matching.make(*arguments), dtype), TENSOR if matching.operand else None),
-        None,
-    )
+    parameters = np.array(matching.parameters(*arguments), dtype)
+    return name, (matching.kernel, parameters, TENSOR if matching.operand else None), None
 
 
 def is_tensor(value: Any, channels: int) -> bool:
@@ -225,16 +222,16 @@ def is_tensor(value: Any, channels: int) -> bool:
         return True
     shape = np.shape(value)
     size = math.prod(shape)
-    return len(shape) >= SPATIAL_FROM and not (size in (1, channels) and max(shape) == size)
+    return len(shape) >= MIN_TENSOR_RANK and not (size in (1, channels) and max(shape) == size)
 
 
 def _why_not(name: Any) -> str:
     """What is wrong with an activation of this name, and what may have been meant."""
     if isinstance(name, str) and name in ACTIVATIONS:
         return f" is written {' or '.join(_forms(name))}"
-    close = near(name, ACTIVATIONS, ELSEWHERE)
+    close = near(name, ACTIVATIONS, OTHER_NAMES)
     hint = f": did you mean {' or '.join(_forms(close))}? There are " if close else " is unknown: there are "
-    usual = ", ".join(form for usual in USUAL for form in _forms(usual))
+    usual = ", ".join(form for usual in COMMON for form in _forms(usual))
     return f"{hint}{usual} and others, see help(layoutkit.conv2d)"
 
 

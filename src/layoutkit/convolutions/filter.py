@@ -1,4 +1,4 @@
-"""A filter, its bias and the attributes of a convolution: checked, in OIHW order; what its values allow."""
+"""A filter, its bias and the attributes of a convolution: checked, in the order O I .., and what its values allow."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import has_transforms
 from .attributes import FilterAttributes
-from .border import ELSEWHERE, MODES, SYNONYMS, Border, border_of
-from .epilogue import owned, parse
+from .border import MODES, OTHER_NAMES, SYNONYMS, Border, border_of
+from .epilogue import parse, with_own_array
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
 from .hints import lacks_channels, other_order
 from .order import reproducible
-from .problem import ACCURACIES, EXACT, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
-from .types import F32, Given, check_type, converted, types_of
+from .problem import ACCURACIES, ACCURACY_SYNONYMS, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
+from .types import F32, ArrayTypes, check_type, converted, types_of
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
 
-class Checked:
-    """What a convolution is, but for its numbers: its attributes, checked once for all calls that give the same.
+class CheckedAttributes:
+    """The attributes of a convolution, checked once for all calls with the same ones.
 
     Parameters
     ----------
@@ -44,48 +44,48 @@ class Checked:
         How many spatial axes it has.
     w : Argument
         A filter of such convolutions: its type, layout and shape count.
-    given : FilterAttributes
+    a : FilterAttributes
     """
 
-    def __init__(self, what: str, rank: int, w: Argument, given: FilterAttributes) -> None:
+    def __init__(self, what: str, rank: int, w: Argument, a: FilterAttributes) -> None:
         self.what = what
-        self.defaulted = given.layout is None and given.out_layout is None
+        self.layout_defaulted = a.layout is None and a.out_layout is None
         activations = meaning_of_activations(rank)
-        self.given_layout = Layout(activations if given.layout is None else given.layout)
-        self.layout = self.given_layout.dense  # strides are the arrays'
-        self.out_layout = self.layout if given.out_layout is None else Layout(given.out_layout)
+        self.given_layout = Layout(activations if a.layout is None else a.layout)
+        self.layout = self.given_layout.dense  # arrays have their own strides
+        self.out_layout = self.layout if a.out_layout is None else Layout(a.out_layout)
         one, none = (1,) * rank, ((0, 0),) * rank
         faults = Faults(what)
         faults.check(_check_layouts, self.layout, self.out_layout, activations, what, default=None)
-        self.padding, self.padding_mode = given.padding, given.padding_mode
-        if isinstance(given.padding_mode, str):
-            self.padding_mode = SYNONYMS.get(given.padding_mode, given.padding_mode)
-        self.algorithm, self._accuracy = given.algorithm, given.accuracy
-        for name, value, known, meant in (
-            ("algorithm", given.algorithm, NAMES, {}), ("accuracy", given.accuracy, ACCURACIES, EXACT),
-            ("padding_mode", self.padding_mode, MODES, ELSEWHERE),
+        self.padding, self.padding_mode = a.padding, a.padding_mode
+        if isinstance(a.padding_mode, str):
+            self.padding_mode = SYNONYMS.get(a.padding_mode, a.padding_mode)
+        self.algorithm, self._accuracy = a.algorithm, a.accuracy
+        for name, value, known, synonyms in (
+            ("algorithm", a.algorithm, NAMES, {}), ("accuracy", a.accuracy, ACCURACIES, ACCURACY_SYNONYMS),
+            ("padding_mode", self.padding_mode, MODES, OTHER_NAMES),
         ):  # fmt: skip
             if value not in known:
-                faults.errors.append(ValueError(none_of(f"{what}: {name}", value, known, meant)))
-        float32 = Given(F32, F32.src, F32.dst)
-        self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, given.dtype, what, default=float32)
-        self.held_as, self.shape = w.layout.dense, w.shape
-        self.order_given = given.filter_layout is not None
-        self.in_order = self.held_as == _OIHW[rank]
+                faults.errors.append(ValueError(none_of(f"{what}: {name}", value, known, synonyms)))
+        float32 = ArrayTypes(F32, F32.src, F32.dst)
+        self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, a.dtype, what, default=float32)
+        self.w_layout, self.shape = w.layout.dense, w.shape
+        self.filter_layout_given = a.filter_layout is not None
+        self.is_oihw = self.w_layout == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
             faults.errors.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
-        (self.groups,) = faults.check(per_axis, given.groups, 1, f"{what}: groups", 1, default=one[:1])
+        (self.groups,) = faults.check(per_axis, a.groups, 1, f"{what}: groups", 1, default=one[:1])
         if self.oc % self.groups:
             text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
             faults.errors.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
-        self.stride = faults.check(per_axis, given.stride, rank, f"{what}: stride", 1, default=one)
-        self.dilation = faults.check(per_axis, given.dilation, rank, f"{what}: dilation", 1, default=one)
+        self.stride = faults.check(per_axis, a.stride, rank, f"{what}: stride", 1, default=one)
+        self.dilation = faults.check(per_axis, a.dilation, rank, f"{what}: dilation", 1, default=one)
         pads = faults.check(self.pads, self.kernel, default=none)  # raises early
         faults.done()
-        same = isinstance(given.padding, str) and given.padding.startswith("same")
-        self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))
+        same = isinstance(a.padding, str) and a.padding.startswith("same")
+        self.depends_on_values = self.kernel[-1] == 3 or same or any(map(any, pads))  # which candidates there are
 
     def pads(self, size: Sequence[int]) -> Pairs:
         """The padding of an input of such a spatial size, as pairs."""
@@ -93,22 +93,22 @@ class Checked:
         return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MAX_SIZE)
 
 
-def checked(what: str, rank: int, w, given: dict[str, Any]):
-    """The attributes of a convolution, the array of its filter, and whether other calls share the attributes.
+def checked_attributes(what: str, rank: int, w, attributes: dict[str, Any]):
+    """The checked attributes of a convolution, the array of its filter, and whether other calls share the attributes.
 
-    `given`: fields of `FilterAttributes`.
+    `attributes`: fields of `FilterAttributes`.
     """
     key = None
-    if given.get("filter_shape") is None:
-        key = call_key((Checked, what), (w,), given)
-        attributes = None if key is None else plans.get(key)
-        if attributes is not None:
-            return attributes, w, True
-    fields = FilterAttributes(**given)
+    if attributes.get("filter_shape") is None:
+        key = call_key((CheckedAttributes, what), (w,), attributes)
+        checked = None if key is None else plans.get(key)
+        if checked is not None:
+            return checked, w, True
+    fields = FilterAttributes(**attributes)
     weights = filter_argument(w, fields.filter_layout, fields.filter_shape, rank, what)
-    attributes = Checked(what, rank, weights, fields)
-    attributes.order_given |= isinstance(w, Tensor)
-    return attributes if key is None else plans.put(key, attributes), weights.array, key is not None
+    checked = CheckedAttributes(what, rank, weights, fields)
+    checked.filter_layout_given |= isinstance(w, Tensor)
+    return checked if key is None else plans.put(key, checked), weights.array, key is not None
 
 
 def call_key(what: Hashable, arrays: Sequence[Any], arguments: dict[Any, Any]) -> tuple | None:
@@ -134,33 +134,35 @@ def _check_layouts(layout: Layout, out_layout: Layout, activations: str, what: s
         check_dimensions(value, activations, f"{what}: {name}")
 
 
-class Filter(Checked):
-    """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view.
+class Filter(CheckedAttributes):
+    """A filter with its bias, epilogue and attributes, checked; see `conv2d` for the parameters.
 
-    `given`: fields of `FilterAttributes`.
+    `strided`: it may stay a view. `attributes`: fields of `FilterAttributes`.
     """
 
-    threads: int | None = None  # that look at its values at most
+    threads: int | None = None  # at most so many look at its values
 
     def __init__(self, what, rank, w, bias=None, *, activation=None, scale=None, zero_point=0, out_scale=1.0,
-                 out_zero_point=0, strided=False, **given):  # fmt: skip
-        layout = given.get("filter_layout")
+                 out_zero_point=0, strided=False, **attributes):  # fmt: skip
+        layout = attributes.get("filter_layout")
         if layout is not None and Layout(layout).rank == rank + 3:
-            w, groups = without_groups(w, Layout(layout), given.get("filter_shape"), given.get("groups", 1), what)
-            given |= {"groups": groups, "filter_layout": None, "filter_shape": None}
-        attributes, array, shared = checked(what, rank, w, given)
-        self.__dict__.update(attributes.__dict__)
-        self.attributes = attributes if shared else None
+            shape, groups = attributes.get("filter_shape"), attributes.get("groups", 1)
+            w, groups = without_groups(w, Layout(layout), shape, groups, what)
+            attributes |= {"groups": groups, "filter_layout": None, "filter_shape": None}
+        checked, array, shared = checked_attributes(what, rank, w, attributes)
+        self.__dict__.update(checked.__dict__)
+        self.shared = checked if shared else None
         self.strided = strided
         self.w = self.ordered(array)
         self.activation = activation
         if self.types.integers:
-            self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
-            self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.real, what, **meaning)
+            self.bias, quantisation = self._quantisation(bias, scale, zero_point, out_scale, out_zero_point)
+            parsed = parse(activation, self.oc, self.types.real, what, **quantisation)
+            self.epilogue, self.operands, self.uses_residual = parsed
             return
-        for name, value, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
-                                   ("out_zero_point", out_zero_point, 0)):  # fmt: skip
-            if (not isinstance(value, (int, float)) and np.ndim(value)) or value != plain:
+        for name, value, default in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
+                                     ("out_zero_point", out_zero_point, 0)):  # fmt: skip
+            if (not isinstance(value, (int, float)) and np.ndim(value)) or value != default:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         faults = Faults(what)
         self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)
@@ -169,73 +171,74 @@ class Filter(Checked):
         if factors is not None:
             wide = self.widened(np.ascontiguousarray(self.w)) * factors.reshape(-1, *[1] * (rank + 1))
             self.w = converted(wide, self.types.elements[2], self.types.elements[1])
-        self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
+        self.epilogue, self.operands, self.uses_residual = parse(activation, self.oc, self.types.sum, what)
 
     def ordered(self, w: np.ndarray) -> np.ndarray:
         """The caller's filter as (O, I/groups, *k): contiguous, or a view of the caller's memory if that is allowed."""
-        if not self.in_order:
-            if self.strided and self.held_as.is_plain:
-                places = [factor.dim for factor in self.held_as.factors]
-                return w.transpose([places.index(dim) for dim in range(w.ndim)])
-            w = reorder(w, self.held_as, _OIHW[len(self.kernel)], shape=self.shape)
+        if not self.is_oihw:
+            if self.strided and self.w_layout.is_plain:
+                dims = [factor.dim for factor in self.w_layout.factors]
+                return w.transpose([dims.index(dim) for dim in range(w.ndim)])
+            w = reorder(w, self.w_layout, _OIHW[len(self.kernel)], shape=self.shape)
         return w if self.strided else np.ascontiguousarray(w)
 
-    def over(self, w: np.ndarray) -> Filter:
+    def with_weights(self, w: np.ndarray) -> Filter:
         """The same with other weights, (O, I/groups, *k)."""
         other = object.__new__(type(self))  # as copy() does, in a quarter of its time
-        other.__dict__ = self.__dict__ | {"w": w, "_traits": None, "_plain": None}
+        other.__dict__ = self.__dict__ | {"w": w, "_traits": None, "_ordinary": None}
         return other
 
-    def padded(self, pads: Pairs) -> Filter:
+    def with_padding(self, pads: Pairs) -> Filter:
         """The same with this padding."""
-        other = self.over(self.w)
-        other.__dict__ |= {"padding": pads, "attributes": None, "_traits": self.__dict__.get("_traits")}
-        other.by_values = self.kernel[-1] == 3 or any(map(any, pads))
+        other = self.with_weights(self.w)
+        other.__dict__ |= {"padding": pads, "shared": None, "_traits": self.__dict__.get("_traits")}
+        other.depends_on_values = self.kernel[-1] == 3 or any(map(any, pads))
         return other
 
-    def own(self) -> None:
+    def copy_arrays(self) -> None:
         """Copy the caller's arrays: filter, bias, and the tensors of the epilogue."""
         self.w, self.bias = self.w.copy(), None if self.bias is None else self.bias.copy()
-        self.operands = tuple(map(owned, self.operands))
+        self.operands = tuple(map(with_own_array, self.operands))
 
-    def _meaning(self, bias, scale, zero_point, out_scale, out_zero_point):
-        """Set up a convolution of integers: what is added to its s32 sums, and how they become results."""
+    def _quantisation(self, bias, scale, zero_point, out_scale, out_zero_point):
+        """Of integers: the bias in s32, and what `core.route.Epilogue` takes to make results of the sums."""
         src, dst = (e if e in LIMITS else "s32" for e in (self.types.elements[0], self.types.elements[3]))
         zero = _integer(zero_point, src, f"{self.what}: zero_point")
         out_zero = _integer(out_zero_point, dst, f"{self.what}: out_zero_point")
         if not isinstance(out_scale, (int, float, np.number)) or not 0 < np.float32(out_scale) < np.inf:
             raise ValueError(f"{self.what}: out_scale must be a finite number above 0, got {out_scale!r}")
-        plain = self.activation is None and scale is None and out_scale == 1 and not out_zero_point
-        if self.types.elements[3] == "s32" and not plain:
+        only_sums = self.activation is None and scale is None and out_scale == 1 and not out_zero_point
+        if self.types.elements[3] == "s32" and not only_sums:
             raise ValueError(f"{self.what}: results of int32 are the sums: no scale, activation or zero point follows")
         if self.types.elements[3] == "f32" and (out_scale != 1 or out_zero):
             raise ValueError(f"{self.what}: results of float32 have no out_scale and out_zero_point")
-        self.added = zero + (128 if self.types.elements[0] == "s8" else 0)  # to every number, before it is multiplied
-        begin, off = np.zeros(self.oc, np.int32), None
+        self.x_offset = zero + (
+            128 if self.types.elements[0] == "s8" else 0
+        )  # added to every input before it is multiplied
+        s32_bias, off = np.zeros(self.oc, np.int32), None
         if bias is not None:
             values = logical(bias, f"{self.what}: bias")
             if values.dtype == np.float32 and self.types.elements[3] != "s32":
-                off = self._of_channels(values, "bias")
+                off = self._check_per_channel(values, "bias")
             else:
                 check_type(values, self.types.sum, f"{self.what}: bias")
-                begin = self._of_channels(values, "bias")
+                s32_bias = self._check_per_channel(values, "bias")
         mul = np.ones(self.oc, np.float32)
         if scale is not None:
             if not isinstance(scale, (int, float)):
                 scale = logical(scale, f"{self.what}: scale")
                 check_type(scale, mul.dtype, f"{self.what}: scale")
-            mul[...] = self._of_channels(scale, "scale") if np.ndim(scale) else scale
+            mul[...] = self._check_per_channel(scale, "scale") if np.ndim(scale) else scale
             if not np.isfinite(mul).all():
                 raise ValueError(f"{self.what}: scale must be finite, got {scale!r}")
-        meaning = dict(mul=mul, off=off, scale=float(np.float32(out_scale)), zero=out_zero, x_zero=zero)
-        return begin, meaning
+        return s32_bias, dict(mul=mul, off=off, scale=float(np.float32(out_scale)), zero=out_zero, x_zero=zero)
 
     def bias_over(self, w: np.ndarray) -> np.ndarray | None:
-        """The bias of a convolution with `w`, this filter or some of its taps; of integers it takes back `added`."""
+        """The bias of a convolution with `w`, this filter or some of its taps; of integers without `x_offset`."""
         if not self.types.integers:
             return self.bias
-        begin = self.bias - self.added * w.sum(tuple(range(1, w.ndim)), dtype=np.int64)
-        return begin.astype(np.int32)  # sums wrap around, as those of the kernels
+        bias = self.bias - self.x_offset * w.sum(tuple(range(1, w.ndim)), dtype=np.int64)
+        return bias.astype(np.int32)  # wraps around, as the sums of the kernels do
 
     @property
     def accuracy(self) -> str:
@@ -250,7 +253,7 @@ class Filter(Checked):
             raise ValueError(
                 f"{self.what}: input of shape {shape}; expected {self.ic} channels "
                 f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
-                f"{self._other_order(shape)}"
+                f"{self._layout_hint(shape)}"
             )
         border, pads = self.border(shape)
         size, layout = (
@@ -273,17 +276,17 @@ class Filter(Checked):
         threads = get_num_threads() if self.threads is None else self.threads
         return border_of(self.layout, shape, pads, self.padding_mode, threads, self.what)
 
-    def in_layout(self, layout: Layout) -> Filter:
+    def with_layout(self, layout: Layout) -> Filter:
         """The same for inputs and results in another layout."""
-        other = self.over(self.w)
+        other = self.with_weights(self.w)
         other.given_layout = other.layout = other.out_layout = layout
-        other.attributes = None
+        other.shared = None
         return other
 
     def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
-        padded, winograd = self.counts(w.shape[-1], pads)
-        if (not padded and not winograd) or (w is not self.w and self.plain):
+        padded, winograd = self.values_matter(w.shape[-1], pads)
+        if (not padded and not winograd) or (w is not self.w and self.is_ordinary):
             return self.accuracy, False
         values = self.traits if w is self.w else self.traits_of(w)
         zeros = padded and not values.finite
@@ -293,29 +296,28 @@ class Filter(Checked):
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {values.why_strict}")
         return "strict", zeros
 
-    def counts(self, width: int, pads: Pairs) -> tuple[bool, bool]:
-        """Whether the values of so wide a filter count because of padding, and because of Winograd."""
-        loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = loose and width == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
-        return any(map(any, pads)), winograd
+    def values_matter(self, width: int, pads: Pairs) -> tuple[bool, bool]:
+        """Whether the values of so wide a filter matter because of padding, and because of Winograd."""
+        winograd = width == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
+        return any(map(any, pads)), winograd and ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
 
     @property
     def traits(self) -> Traits | IntegerTraits:
         """The traits of the whole filter."""
-        known = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
-        if known is None:
-            known = self.__dict__["_traits"] = self.traits_of(self.w)
-        return known
+        own = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
+        if own is None:
+            own = self.__dict__["_traits"] = self.traits_of(self.w)
+        return own
 
     @property
-    def plain(self) -> bool:
+    def is_ordinary(self) -> bool:
         """Whether no part of the filter holds values that change a problem, see `allowed`; False if that takes long."""
-        known = self.__dict__.get("_plain")
-        if known is None:
+        ordinary = self.__dict__.get("_ordinary")
+        if ordinary is None:
             with at_most(self.threads):
-                by_weight = quick_traits(self.w) if self.types.elements[1] == "f32" else None
-            known = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
-        return known
+                quick = quick_traits(self.w) if self.types.elements[1] == "f32" else None
+            ordinary = self.__dict__["_ordinary"] = quick is not None and quick.why_strict is None
+        return ordinary
 
     def traits_of(self, w: np.ndarray) -> Traits | IntegerTraits:
         """The traits of a part of the filter."""
@@ -331,14 +333,14 @@ class Filter(Checked):
 
     @property
     def values(self) -> tuple[bool, bool] | None:
-        """What the values of the filter may change about a problem, see `allowed`; None if nothing."""
-        if not self.by_values:
+        """What `allowed` depends on: whether values are finite, and whether Winograd is allowed; None if on neither."""
+        if not self.depends_on_values:
             return None
         traits = self.traits
         return traits.finite, traits.why_strict is None
 
-    def note(self, p: ConvProblem) -> str:
-        """What the values of the filter changed about `p`, a line; "" if nothing."""
+    def describe_values(self, p: ConvProblem) -> str:
+        """A line about what the values of the filter changed about `p`; "" if nothing."""
         if p.accuracy == self.accuracy and not p.zeros:
             return ""
         return f"filter: {self.traits.why_strict}: {p.accuracy}" + ", its padding is summed" * p.zeros
@@ -353,14 +355,14 @@ class Filter(Checked):
         if values.dtype == self.src_dtype != self.types.sum:
             values = self.widened(np.ascontiguousarray(values))
         check_type(values, self.types.sum, f"{self.what}: {name}")
-        return self._of_channels(values, name)
+        return self._check_per_channel(values, name)
 
-    def _of_channels(self, values: np.ndarray, name: str) -> np.ndarray:
+    def _check_per_channel(self, values: np.ndarray, name: str) -> np.ndarray:
         if values.shape != (self.oc,):
             raise ValueError(f"{self.what}: {name} has shape {values.shape}, expected ({self.oc},)")
         return np.ascontiguousarray(values)
 
-    def take(self, x, shape: Sequence[int] | None) -> Argument:
+    def input_argument(self, x, shape: Sequence[int] | None) -> Argument:
         """An input `x`, of logical `shape` where that is given."""
         what = f"{self.what}: x"
         if isinstance(x, Tensor):
@@ -389,12 +391,12 @@ class Filter(Checked):
             raise ValueError(
                 f"{self.what}: x of shape {x.shape} in layout {self.layout} has {stored[1]} channels, "
                 f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
-                f"{self._other_order(stored)}"
+                f"{self._layout_hint(stored)}"
             )
         return expected
 
-    def _other_order(self, x_shape: tuple[int, ...]) -> str:
-        return "" if self.order_given else other_order(self, x_shape, self.shape)
+    def _layout_hint(self, x_shape: tuple[int, ...]) -> str:
+        return "" if self.filter_layout_given else other_order(self, x_shape, self.shape)
 
 
 def _integer(value, element: str, what: str) -> int:
@@ -425,17 +427,14 @@ def without_groups(w, layout: Layout, shape: Sequence[int] | None, groups: Any, 
     """A filter in a layout of (G, O/G, I/G, *k) as (O, I/G, *k), and G, which `groups` must be if it is not 1."""
     weights = tensor_argument(w, layout, shape, f"{what}: w")
     check_dimensions(layout, "g" + meaning_of_filters(layout.rank - 3), f"{what}: filter_layout")
-    (count, each, *rest) = weights.shape
-    (asked,) = per_axis(groups, 1, f"{what}: groups", 1)
-    if asked not in (1, count):
-        raise ValueError(f"{what}: w of shape {weights.shape} in {layout} has {count} groups, groups is {asked}")
-    plain = Layout("abcdef"[: layout.rank])
-    array = (
-        weights.array
-        if weights.layout == plain
-        else reorder(weights.array, weights.layout.dense, plain, shape=weights.shape)
-    )
-    return array.reshape(count * each, *rest), max(count, 1)
+    (count, per_group, *rest) = weights.shape
+    (number,) = per_axis(groups, 1, f"{what}: groups", 1)
+    if number not in (1, count):
+        raise ValueError(f"{what}: w of shape {weights.shape} in {layout} has {count} groups, groups is {number}")
+    w, plain = weights.array, Layout("abcdef"[: layout.rank])
+    if weights.layout != plain:
+        w = reorder(w, weights.layout.dense, plain, shape=weights.shape)
+    return w.reshape(count * per_group, *rest), max(count, 1)
 
 
 def check_dimensions(layout: Layout, meaning: str, what: str) -> None:

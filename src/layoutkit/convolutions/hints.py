@@ -1,5 +1,5 @@
-"""What callers may have meant whose input and filter do not fit: swapped arguments, filters in the order of another
-library, axes of length one that are missing. Each hint is the end of an error, or ""."""
+"""Hints at the end of errors about inputs and filters that do not fit: swapped arguments, filters in another library's
+order, missing axes of length one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from .problem import MAX_SIZE, out_sizes, pad_pairs, per_axis
 
 Shape = tuple[int, ...]
 
-_OTHERS = {1: ("OWI", "WIO"), 2: ("OHWI", "HWIO"), 3: ("ODHWI", "DHWIO")}  # orders of filters in other libraries
+_FILTER_LAYOUTS = {
+    1: ("OWI", "WIO"),
+    2: ("OHWI", "HWIO"),
+    3: ("ODHWI", "DHWIO"),
+}  # orders of filters in other libraries
 
 
 def fit(a: Any, x_shape: Shape, w_shape: Shape) -> bool:
@@ -33,7 +37,7 @@ def fit(a: Any, x_shape: Shape, w_shape: Shape) -> bool:
 
 def other_order(a: Any, x_shape: Shape, w_shape: Shape) -> str:
     """The order of axes in which a filter that was taken as O I .. would fit."""
-    for tag in _OTHERS[len(w_shape) - 2] if len(w_shape) == len(x_shape) else ():
+    for tag in _FILTER_LAYOUTS[len(w_shape) - 2] if len(w_shape) == len(x_shape) else ():
         if fit(a, x_shape, Layout(tag).padded_shape(w_shape)):
             return f'; w would fit with filter_layout="{tag}"'
     return ""
@@ -61,7 +65,7 @@ def lacks_channels(name: str, layout: Layout, shape: Shape) -> str:
 
 def expanded(name: str, layout: Layout, missing: Sequence[int]) -> str:
     """How an array that lacks these dimensions of a plain layout gets them: ``x[None]``."""
-    words = ["None" if factor.dim in missing else ":" for factor in layout.factors]
-    while words[-1] == ":":
-        words.pop()
-    return f"{name}[{re.sub(r':(, :)+', '...', ', '.join(words), count=1)}]"
+    index = ["None" if factor.dim in missing else ":" for factor in layout.factors]
+    while index[-1] == ":":
+        index.pop()
+    return f"{name}[{re.sub(r':(, :)+', '...', ', '.join(index), count=1)}]"

@@ -25,25 +25,23 @@ from .problem import ConvProblem
 VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
 MAX_CHUNK_PRODUCTS = 192
 CHANNEL_BLOCK = 16  # a chunk that ends within a tap ends at a multiple of it
-# Where results are rounded to so few bits that the rounding of a chunk eight times as long does not show.
-MAX_ROUNDED_CHUNK_PRODUCTS = 1536
+MAX_ROUNDED_CHUNK_PRODUCTS = 1536  # where results are rounded to a narrow type
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
-_MEANINGS = {"": False, "0": False, "1": True}
-_text = os.environ.get(REPRODUCIBLE, "")
-if _text not in _MEANINGS:
-    raise ImportError(f"{REPRODUCIBLE}={_text!r}: expected 0 or 1")
-_on = _MEANINGS[_text]
+_setting = os.environ.get(REPRODUCIBLE) or "0"
+if _setting not in ("0", "1"):
+    raise ImportError(f"{REPRODUCIBLE}={_setting!r}: expected 0 or 1")
+_on = _setting == "1"
 
 
-def windows_of(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarray | None:
+def windows_of(p: ConvProblem, vector_channels: int, vectors: int, lanes: int) -> np.ndarray | None:
     """The input channel of the first lane, for each vector and each of the channels of a group: (vectors, depth).
 
     One for all channels of a group where `lanes` reach that far, else one for each; None if not even that does.
     """
     depth, per_group = p.ic // p.groups, p.oc // p.groups
-    first = np.minimum(np.arange(vectors) * each, max(0, p.oc - 1)) // per_group * depth
-    last = np.minimum(np.arange(1, vectors + 1) * each - 1, max(0, p.oc - 1)) // per_group * depth
+    first = np.minimum(np.arange(vectors) * vector_channels, max(0, p.oc - 1)) // per_group * depth
+    last = np.minimum(np.arange(1, vectors + 1) * vector_channels - 1, max(0, p.oc - 1)) // per_group * depth
     if (last - first >= lanes).any():
         return None
     if (last + depth - first <= lanes).all():
@@ -70,7 +68,7 @@ def by_channel(p: ConvProblem) -> bool:
 
 
 def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
-    """The steps of a chunk, each of `unit` input channels, and after how many chunks begin anew; see lk_gemm.
+    """The steps of a chunk, each of `unit` input channels, and the steps after which chunks begin anew; see lk_gemm.
 
     The whole taps that have at most MAX_CHUNK_PRODUCTS channels together; of a tap with more than that, even parts.
     """
@@ -101,8 +99,8 @@ def reproducible(on: bool | None = None) -> bool:
     in any layout: it depends on the numbers alone. Every sum begins with the bias and goes through the filter's taps
     (depth, height, width) and for each of them through the input channels (in groups of 2 to 16 channels through the
     channels and for each of them through the taps), one fused multiply-add after another, long ones in chunks of at
-    most 192 whose totals are added; what may still be chosen are
-    ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.
+    most 192 whose totals are added; only algorithms that do so are candidates. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it
+    from the start.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
     y[n, o, q] = bias[o] + sum over i, k with stride*p + dilation*k - before == q of x[n, i, p] * w[i, o, k]
 
 Along an axis the outputs q = stride*m + r of one phase r read the taps k = k0 + step*j whose dilation*k leaves the
-remainder of r + before, and tap j reads p = m + first - apart*j: a convolution with the taps in reverse, `apart` as its
-dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
+remainder of r + before, and tap j reads p = m + first - spacing*j: a convolution with the taps in reverse, `spacing` as
+its dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
 all axes together write disjoint strided views of the output.
 
 For integers each phase subtracts the zero point of the input from the sums over its own taps; a tap that reads the
@@ -26,22 +26,22 @@ from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.problem import Candidate, Description, Problem
 from ..formats.layout import Layout
-from ..memory.arrays import contiguous_strides, empty
+from ..memory.arrays import contiguous_strides, empty, placeholder
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .algorithms.base import NATIVE
 from .descriptions import describe_operation, describe_path, on_threads
-from .epilogue import NOTHING, Epilogue
+from .epilogue import NO_ACTIVATION, Epilogue
 from .filter import Filter
 from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs, pads_text, sizes_text
-from .route import Arrays, Runs, move_seconds
+from .route import Arrays, ConvRoute, move_seconds
 from .task import ConvTask, best_route
 from .types import F32, ConvTypes, conversion_of, converted, dtype_of
 
 
 class Phase(NamedTuple):
-    """Every `stride`-th output along one axis, from `start` on: the taps it reads and its convolution."""
+    """Every `stride`-th output along one axis, from `start` on: its taps, dilation and padding as a convolution."""
 
     start: int
     taps: tuple[int, ...]
@@ -52,7 +52,7 @@ class Phase(NamedTuple):
 def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out: int) -> list[Phase]:
     """The phases of one axis that have any output."""
     step = stride // gcd(stride, dilation)
-    apart = dilation * step // stride
+    spacing = dilation * step // stride
     result = []
     for r in range(min(stride, out)):
         count = -(-(out - r) // stride)
@@ -61,37 +61,37 @@ def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out:
             result.append(Phase(r, (), 1, (count, -size)))
             continue
         first = (r + before - dilation * taps[0]) // stride
-        lead = apart * (len(taps) - 1) - first
-        result.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
+        lead = spacing * (len(taps) - 1) - first
+        result.append(Phase(r, tuple(reversed(taps)), spacing, (lead, count - size - lead + spacing * (len(taps) - 1))))
     return result
 
 
 class SubConvolution(NamedTuple):
-    """A convolution of stride 1 that is a step of a phase."""
+    """A convolution of stride 1: a phase, or a step of one."""
 
     problem: ConvProblem
     taps: tuple[tuple[int, ...], ...] | None  # of the filter, along each axis; None: one tap of zeros
     outputs: tuple[slice, ...]  # of the physical array
     inputs: tuple[slice, ...] = ()
     bias: bool = True
-    onto: bool = False  # whether it is added to the outputs
+    accumulates: bool = False  # whether it is added to the outputs
     last: bool = True  # whether the epilogue follows
 
     def filter(self, w: np.ndarray) -> np.ndarray:
         """Its part of a filter (O, I/G, *k), a view."""
         if self.taps is None:
             return np.zeros((*w.shape[:2], *self.problem.kernel), w.dtype)
-        return some_taps(w, self.taps)
+        return filter_taps(w, self.taps)
 
 
-def some_taps(w: np.ndarray, taps: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """The part of a filter (O, I/G, *k) with these taps of each axis, which lie equally far apart: a view."""
-    every = [slice(None), slice(None)]
-    for at in taps:
-        step = at[1] - at[0] if len(at) > 1 else 1
-        stop = at[-1] + (1 if step > 0 else -1)
-        every.append(slice(at[0], stop if stop >= 0 else None, step))
-    return w[tuple(every)]
+def filter_taps(w: np.ndarray, taps: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """The part of a filter (O, I/G, *k) with these taps of each axis, which are equidistant: a view."""
+    index = [slice(None), slice(None)]
+    for along in taps:
+        step = along[1] - along[0] if len(along) > 1 else 1
+        stop = along[-1] + (1 if step > 0 else -1)
+        index.append(slice(along[0], stop if stop >= 0 else None, step))
+    return w[tuple(index)]
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,12 @@ class TransposedTask(Problem):
     threads: int
     algorithm: str = AUTO
     once: bool = False
-    last: bool = False  # an epilogue follows
+    epilogue: bool = False  # whether one follows
     types: ConvTypes = F32
 
     @property
     def key(self) -> str:
-        """The title of its plans; the cost table has only its convolutions."""
+        """The title of its plans; the cost table has its convolutions only."""
         x = sizes_text
         return (
             f"conv_transpose n{self.n} c{self.ic} {x(self.size)} o{self.oc} {x(self.out)} k{x(self.kernel)} "
@@ -154,8 +154,9 @@ class TransposedTask(Problem):
 
     @property
     def native(self) -> tuple[Layout, Layout]:
-        """Layouts with channels innermost, where the outputs of a phase are a strided view; of one phase any."""
-        if self.whole and all(f.dim == 1 or not f.size for layout in (self.src, self.dst) for f in layout.factors):
+        """Layouts of input and output between which phases run: channels innermost, so that their outputs are strided
+        views; with a single phase any."""
+        if self.single and all(f.dim == 1 or not f.size for layout in (self.src, self.dst) for f in layout.factors):
             return self.src, self.dst
         src, dst = (
             layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
@@ -164,13 +165,13 @@ class TransposedTask(Problem):
         return src, dst
 
     @property
-    def whole(self) -> bool:
+    def single(self) -> bool:
         """Whether there is one phase."""
         return all(s == 1 or n == 1 for s, n in zip(self.stride, self.out))
 
     @property
     def inner(self) -> ConvTypes:
-        """The types of its convolutions: wide ones where a phase is summed tap by tap, so that it is rounded once."""
+        """The types of its convolutions: wide where phases are summed tap by tap, so that results are rounded once."""
         return self.types.wide if any(zeros for _, zeros in self.allowed) else self.types
 
     @property
@@ -217,8 +218,8 @@ class TransposedTask(Problem):
         """A convolution for each phase of the stride; those of the most saving say why."""
         described = [choices(task)[0].candidate.words for task in self.tasks()]
         most = max(described, key=lambda words: words.saving)
-        (src, dst), as_it_lies = self.native, self.native == (self.src, self.dst)
-        if len(described) == 1 and as_it_lies:
+        (src, dst), in_place = self.native, self.native == (self.src, self.dst)
+        if len(described) == 1 and in_place:
             return most
         name = f"{len(described)} convolutions, of phases of the stride"
         return most._replace(algorithm=name, tile="", path=describe_path(self.src, src, dst, self.dst))
@@ -231,47 +232,48 @@ class TransposedTask(Problem):
 def _convolutions(task: TransposedTask) -> tuple[SubConvolution, ...]:
     result: list[SubConvolution] = []
     src, dst = task.native
-    every_phase = phases_of(task.size, task.kernel, task.stride, task.dilation, task.padding, task.out)
-    for phase, (accuracy, zeros) in zip(every_phase, task.allowed):
+    combined = all_phases(task.size, task.kernel, task.stride, task.dilation, task.padding, task.out)
+    for phase, (accuracy, zeros) in zip(combined, task.allowed):
         taps = tuple(a.taps or (0,) for a in phase)
         p = ConvProblem(
             task.n, task.ic, task.oc, task.size, tuple(map(len, taps)), (1,) * len(task.size),
             tuple(a.padding for a in phase), tuple(a.dilation for a in phase), task.groups, src, dst, accuracy,
             types=task.inner,
         )  # fmt: skip
-        every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
-        result += _tap_by_tap(p, taps, every, task.last) if zeros else [SubConvolution(p, taps, _spatial(dst, every))]
+        outputs = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
+        one_step = [SubConvolution(p, taps, _spatial(dst, outputs))]
+        result += _tap_by_tap(p, taps, outputs, task.epilogue) if zeros else one_step
     return tuple(result)
 
 
-def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase, ...]]:
+def all_phases(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase, ...]]:
     """The phases of all axes together, as `TransposedTask.allowed` counts them."""
     before = (a for a, _ in padding)
     return list(itertools.product(*(phases(*axis) for axis in zip(size, kernel, stride, dilation, before, out))))
 
 
-def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[SubConvolution]:
+def _tap_by_tap(p: ConvProblem, taps, phase: list[range], epilogue: bool) -> Iterator[SubConvolution]:
     """A phase whose filter has an Inf or NaN, one tap at a time: such a weight times a zero of the padding is NaN."""
     one = (1,) * len(taps)
 
-    def part(taps, inputs, outputs, outside: bool, **rest) -> SubConvolution:
+    def part(taps, inputs, outputs, outside: bool, **flags) -> SubConvolution:
         size = tuple(map(len, inputs))
         pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
         problem = replace(p, size=size, kernel=one, dilation=one, padding=pads)
-        return SubConvolution(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **rest)
+        return SubConvolution(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **flags)
 
     whole = [range(n) for n in p.size]
-    yield part(None, whole, every, True, last=False)
+    yield part(None, whole, phase, True, last=False)
     for tap in itertools.product(*map(range, p.kernel)):
         at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]
-        inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, every, p.size)]
+        inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, phase, p.size)]
         if all(inside):
             inputs = [range(a.start + k, a.stop + k) for k, a in zip(at, inside)]
-            outputs = [a[i.start : i.stop] for a, i in zip(every, inside)]
+            outputs = [a[i.start : i.stop] for a, i in zip(phase, inside)]
             one_tap = tuple((t[k],) for t, k in zip(taps, tap))
-            yield part(one_tap, inputs, outputs, False, bias=False, onto=True, last=False)
-    if last:
-        yield part(None, whole, every, True, bias=False, onto=True)
+            yield part(one_tap, inputs, outputs, False, bias=False, accumulates=True, last=False)
+    if epilogue:
+        yield part(None, whole, phase, True, bias=False, accumulates=True)
 
 
 def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
@@ -288,36 +290,36 @@ class TransposedRoute:
         self.task = task
         src, dst = task.native
         x_strides, y_strides = arrays
-        self.x_moves, self.y_moves = (a != b or task.inner != task.types for a, b in ((src, task.src), (dst, task.dst)))
-        if self.x_moves:
+        converts = task.inner != task.types
+        self.reorders_x, self.reorders_y = src != task.src or converts, dst != task.dst or converts
+        if self.reorders_x:
             x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
-        if self.y_moves:
+        if self.reorders_y:
             y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
-        like = placeholder(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
-        self.steps: list[tuple[SubConvolution, Runs]] = [
-            (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides), compiled))
+        self.native = placeholder(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)  # what phases write
+        self.steps: list[tuple[SubConvolution, ConvRoute]] = [
+            (part, best_route(choice, Arrays(x_strides, self.native[part.outputs].strides), compiled))
             for part, choice in zip(task.convolutions, task.tasks())
         ]
-        self.native = like  # the output that the phases write: never touched
         self.compiled, self.pads = compiled, dst.full_shape(task.y_shape) != task.y_shape
 
     def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
         """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
         task, (src, dst) = self.task, self.task.native
-        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self.x_moves else 0
-        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self.y_moves else 0
+        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self.reorders_x else 0
+        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self.reorders_y else 0
         tensors = 0 if epilogue is None else len(epilogue.tensors)
         most = 0
         for part, route in self.steps:
             y = self.native[part.outputs]
-            then = epilogue.over([y] * tensors) if epilogue is not None and tensors and part.last else None
-            most = max(most, route.run.needs(y, y if add or part.onto else None, then))
+            steps = epilogue.over([y] * tensors) if epilogue is not None and tensors and part.last else None
+            most = max(most, route.run.needs(y, y if add or part.accumulates else None, steps))
         return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
 
-    def pack(self, part: SubConvolution, step: Runs, f: Filter):
+    def pack(self, part: SubConvolution, step: ConvRoute, f: Filter):
         """Its part of a filter and the bias, as a step reads them; None if there is nothing to compute."""
-        plain = f.bias is None and f.epilogue is None and not f.types.integers and not self.compiled
-        if part.taps is None and not part.onto and plain and not self.pads:
+        zeros = f.bias is None and f.epilogue is None and not f.types.integers and part.taps is None
+        if zeros and not part.accumulates and not self.compiled and not self.pads:
             return None
         elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
         if elements[0] != elements[1]:
@@ -327,44 +329,42 @@ class TransposedRoute:
     def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
         task, (src, dst) = self.task, self.task.native
-        room = _Workspace(workspace)
+        memory = _Workspace(workspace)
         outer, native = task.types.elements, task.inner.elements
 
-        def moved(a, layouts, shape, elements, out):
+        def reordered(a, layouts, shape, elements, out):
             dtype = conversion_of(elements)
             to = out.view(dtype_of(elements[1])) if dtype else out
             reorder(a, *layouts, shape=shape, out=to, dtype=dtype, threads=task.threads)
             return out
 
-        if self.x_moves:
-            to = room.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
-            x = moved(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
+        if self.reorders_x:
+            to = memory.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
+            x = reordered(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
         inner = y
-        if self.y_moves:
-            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
+        if self.reorders_y:
+            inner = memory.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
             if add is not None:
-                add = moved(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
+                add = reordered(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
         tensors = [] if epilogue is None else list(epilogue.tensors)
         if inner is not y:
-            tensors = [
-                moved(t, (task.dst, dst), task.y_shape, (outer[3], native[3]), room.array(inner.shape, inner.dtype))
-                for t in tensors
-            ]
-        elif any(part.onto for part, _ in self.steps):  # sums of parts stand where a tensor may be
+            to_inner = (task.dst, dst), task.y_shape, (outer[3], native[3])
+            tensors = [reordered(t, *to_inner, memory.array(inner.shape, inner.dtype)) for t in tensors]
+        elif any(part.accumulates for part, _ in self.steps):  # partial sums in `y` would overwrite a tensor there
             tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
         for (part, route), filters in zip(self.steps, packed):
             to = inner[part.outputs]
-            onto = to if part.onto else None if add is None else add[part.outputs]
+            residual = to if part.accumulates else None if add is None else add[part.outputs]
             if filters is None:
-                to[...] = 0 if onto is None else onto
+                to[...] = 0 if residual is None else residual
                 continue
             w, bias = filters
-            then = (epilogue if part.last else None) or (None if onto is None else NOTHING)
-            if tensors and part.last and then is not None:
-                then = then.over([t[part.outputs] for t in tensors])
-            route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
+            steps = (epilogue if part.last else None) or (None if residual is None else NO_ACTIVATION)
+            if tensors and part.last and steps is not None:
+                steps = steps.over([t[part.outputs] for t in tensors])
+            route.run(x[part.inputs], w, bias, to, steps, residual, memory.rest)
         if inner is not y:
-            moved(inner, (dst, task.dst), task.y_shape, (native[3], outer[3]), y)
+            reordered(inner, (dst, task.dst), task.y_shape, (native[3], outer[3]), y)
 
 
 class _Workspace:
@@ -377,23 +377,14 @@ class _Workspace:
         if self.rest is None:
             return empty(shape, dtype, "conv_transpose")
         size = prod(shape) * dtype.itemsize
-        first, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
-        return first
+        array, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
+        return array
 
 
 def _aligned(nbytes: int) -> int:
     return -(-nbytes // 64) * 64
 
 
-def placeholder(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
-    """An array of this shape and these strides that is never touched."""
-    return np.lib.stride_tricks.as_strided(np.broadcast_to(dtype.type(0), shape), shape, strides)
-
-
 def best_phases(task: TransposedTask, arrays: Arrays) -> TransposedRoute:
     """The route that a call takes."""
-    return plans.of(_built, choices(task)[0].candidate.build, arrays)
-
-
-def _built(build, arrays: Arrays) -> TransposedRoute:
-    return build(arrays)
+    return plans.of(choices(task)[0].candidate.build, arrays)

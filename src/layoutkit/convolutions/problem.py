@@ -1,4 +1,4 @@
-"""A convolution as a problem: exact, hashable, checked. How to compute it is decided elsewhere."""
+"""A convolution as a problem: exact, hashable, checked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..formats.notation import key
 from .types import F32, TYPES, ConvTypes
 
 ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each includes those before it
-EXACT = {"exact": "strict", "high": "strict", "precise": "strict", "normal": "standard", "default": "standard",
-         "deterministic": "reproducible"}  # fmt: skip
+ACCURACY_SYNONYMS = {"exact": "strict", "high": "strict", "precise": "strict", "normal": "standard",
+                     "default": "standard", "deterministic": "reproducible"}  # fmt: skip
 
 MAX_SIZE = 2**31 - 1  # of a kernel, stride, dilation, padding or number of groups
 MAX_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
-# A padded copy of the input may take the larger of the two.
+# A padded copy of the input may take the larger of these.
 MAX_COPY_BYTES = 64 << 20
-MAX_COPY_RATIO = 4  # bytes of the copy to those of input and output together
+MAX_COPY_RATIO = 4  # to the bytes of input and output together
 
 Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
@@ -71,18 +71,18 @@ class ConvProblem:
                 raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
 
     def between(self, src: Layout, dst: Layout) -> ConvProblem:
-        """The same between these layouts; kept, since one algorithm after another asks for it."""
+        """The same between these layouts; cached, since every algorithm asks for it."""
         return self._changed((src, dst), src=src, dst=dst)
 
     def of_types(self, types: ConvTypes) -> ConvProblem:
-        """The same in these types, likewise."""
+        """The same in these types; cached."""
         return self if types == self.types else self._changed(types, types=types)
 
     def _changed(self, key: Hashable, **changes: Any) -> ConvProblem:
-        kept = self.__dict__.setdefault("_kept", {})
-        changed = kept.get(key)
+        cache = self.__dict__.setdefault("_changes", {})
+        changed = cache.get(key)
         if changed is None:
-            changed = kept[key] = replace(self, **changes)
+            changed = cache[key] = replace(self, **changes)
         return changed
 
     def copy_fits(self, nbytes: int) -> bool:
@@ -93,11 +93,11 @@ class ConvProblem:
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
         # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
-        known = self.__dict__.get("_out")
-        if known is None:
+        out = self.__dict__.get("_out")
+        if out is None:
             attributes = self.size, self.kernel, self.stride, self.padding, self.dilation
-            known = self.__dict__["_out"] = out_sizes(*attributes)
-        return known
+            out = self.__dict__["_out"] = out_sizes(*attributes)
+        return out
 
     @property
     def fits(self) -> bool:
@@ -135,7 +135,7 @@ class ConvProblem:
 
     @property
     def taps(self) -> int:
-        """Bytes of the filter."""
+        """Positions of the filter in space."""
         return prod(self.kernel)
 
     @property
@@ -159,7 +159,7 @@ class ConvProblem:
 
     @classmethod
     def parse(cls, text: str) -> ConvProblem:
-        """The problem whose key `text` is; ValueError if it is none, or one without work."""
+        """The problem of a key; ValueError if there is none, or nothing to compute."""
         texts = parts(text, KEY, "the key of a convolution")
         n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = texts
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
@@ -224,16 +224,16 @@ def pad_pairs(padding, size, kernel, stride, dilation, what: str = "padding", le
         total = [
             max(0, (-(-i // s) - 1) * s + d * (k - 1) + 1 - i) for i, k, s, d in zip(size, kernel, stride, dilation)
         ]
-        more = padding == "same_lower"
-        return tuple(((t + more) // 2, t - (t + more) // 2) for t in total)
+        lower = padding == "same_lower"
+        return tuple(((t + lower) // 2, t - (t + lower) // 2) for t in total)
     if isinstance(padding, str):
         close = near(padding, ("same", "same_lower", "valid"), {"same_upper": "same", "full": "", "none": "valid"})
         hint = f"; did you mean {close!r}?" if close else ""
         raise ValueError(f"{what}: expected 'same', 'same_lower', 'valid' or numbers, got {padding!r}{hint}")
     number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
-    parts = () if number else tuple(padding)
-    if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
-        pairs = [per_axis(p, 2, what, least) for p in parts]
+    axes = () if number else tuple(padding)
+    if axes and all(isinstance(p, (Sequence, np.ndarray)) for p in axes):
+        pairs = [per_axis(p, 2, what, least) for p in axes]
         if len(pairs) != rank:
             raise ValueError(f"{what}: expected {rank} pairs, got {padding!r}")
         return tuple((before, after) for before, after in pairs)

@@ -1,6 +1,6 @@
 """Routes: all that a call runs. Reorder the input if needed, convolve, reorder the output if needed.
 
-Reorders also convert numbers, if the loop nest computes in another type than the caller's.
+Reorders also convert numbers where the loop nest computes in another type than the caller's.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from .types import converted, dtype_of
 if TYPE_CHECKING:
     from .algorithms.base import Algorithm
 
-SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings,
-SMALL_BYTES = 192 << 10  # unless more than these are read and written
+# With less of both a second thread costs more than it saves.
+SMALL_FLOPS = 1 << 21
+SMALL_BYTES = 192 << 10  # read and written
 MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather
-NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time: for how often a call checks for signals
+NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time, for how often a call checks for signals
 
 
 def move_seconds(nbytes: float) -> float:
@@ -46,8 +47,8 @@ class Arrays(NamedTuple):
     y_strides: tuple[int, ...]
 
 
-class Runs(Protocol):
-    """The interface of what a candidate of a convolution builds.
+class ConvRoute(Protocol):
+    """What a candidate of a convolution builds.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class Runs(Protocol):
 
 
 class Route:
-    """A convolution by a compiled loop nest, ready to run on arrays of exact strides: see `Runs`.
+    """A convolution by a compiled loop nest, ready to run on arrays of exact strides: see `ConvRoute`.
 
     Parameters
     ----------
@@ -84,28 +85,26 @@ class Route:
         self.packing = algorithm.packing(native, kernel)
         threads = useful_threads(p, threads)
         x_strides, y_strides = arrays
-        outer, inner_types = p.types.elements, native.types.elements
+        outer, inner = p.types.elements, native.types.elements
         x_width, y_width = native.types.src.itemsize, native.types.dst.itemsize
         same = native.types == p.types
-        before = after = residual = None
+        before = after = residual = None  # reorders
         x_bytes = y_bytes = 0
         pads = None
         padded = algorithm.padded(native, x_strides if same and native.src == p.src else None)
-        x_types = outer[0], inner_types[0]
+        x_types = outer[0], inner[0]
         if padded:
-            before = _moves(p.src, padded.problem.src, p.src_shape, x_types, x_strides, padded.strides)
+            before = _reorder(p.src, padded.problem.src, p.src_shape, x_types, x_strides, padded.strides)
             x_strides, x_bytes, pads, native = padded.strides, padded.bytes, padded[2:6], padded.problem
         elif not same or native.src != p.src or not algorithm.takes_strides(p.src, p.src_shape, x_strides, x_width):
-            inner = contiguous_strides(native.src, p.src_shape, x_width)
-            before = _moves(p.src, native.src, p.src_shape, x_types, x_strides, inner)
-            x_bytes = prod(native.src.physical_shape(p.src_shape)) * x_width
-            x_strides = inner
+            strides = contiguous_strides(native.src, p.src_shape, x_width)
+            before = _reorder(p.src, native.src, p.src_shape, x_types, x_strides, strides)
+            x_bytes, x_strides = prod(native.src.physical_shape(p.src_shape)) * x_width, strides
         if not same or native.dst != p.dst or not algorithm.takes_strides(p.dst, p.dst_shape, y_strides, y_width):
-            inner = contiguous_strides(native.dst, p.dst_shape, y_width)
-            after = _moves(native.dst, p.dst, p.dst_shape, (inner_types[3], outer[3]), inner, y_strides)
-            residual = _moves(p.dst, native.dst, p.dst_shape, (outer[3], inner_types[3]), y_strides, inner)
-            y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * y_width
-            y_strides = inner
+            strides = contiguous_strides(native.dst, p.dst_shape, y_width)
+            after = _reorder(native.dst, p.dst, p.dst_shape, (inner[3], outer[3]), strides, y_strides)
+            residual = _reorder(p.dst, native.dst, p.dst_shape, (outer[3], inner[3]), y_strides, strides)
+            y_bytes, y_strides = prod(native.dst.physical_shape(p.dst_shape)) * y_width, strides
         executor = algorithm.build(native, kernel, threads, Arrays(x_strides, y_strides))
         # Without padding all algorithms add the same products, and zeros get the same sign in any case.
         executor.positive = p.accuracy == ACCURACIES[0] and p.pads
@@ -113,7 +112,7 @@ class Route:
         seconds = max(algorithm.seconds(p, self.native, kernel, threads), touched)
         items = p.types.src.itemsize, p.types.dst.itemsize
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads, items)
-        self._widens = (outer[1], inner_types[1])
+        self._filter_elements = (outer[1], inner[1])
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, x_width).at(self.run.start)
         target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, y_width)
         if before is not None:
@@ -130,16 +129,16 @@ class Route:
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order, of any strides, and bias as this route reads them."""
-        if not self.algorithm.strided or self.kernel.kr > 1 or self._widens[0] != self._widens[1]:
+        if not self.algorithm.strided or self.kernel.kr > 1 or self._filter_elements[0] != self._filter_elements[1]:
             w = w if w.flags.c_contiguous else reorder(w, "abcde"[: w.ndim], "abcde"[: w.ndim])
-        packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
+        packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._filter_elements), bias)
         for name, needed, packed_array in zip(("filter", "bias"), self._needs, (packed, biases)):
             if packed_array is not None and packed_array.nbytes < needed:
                 spans.check(Span(0, needed), Span(0, packed_array.nbytes), f"{self}: packed {name}")
         return packed, biases
 
 
-def _moves(src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides):
+def _reorder(src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides):
     """The reorder from one array to another, which converts the numbers if the element types differ."""
     if elements[0] != elements[1]:
         return conversion(src, dst, shape, elements, src_strides, dst_strides)

@@ -1,7 +1,6 @@
-"""Convolutions as problems with candidates: on so many threads, by any algorithm or by one that the caller asks for.
+"""Convolutions as problems with candidates: routes on so many threads, by any algorithm or a forced one.
 
-Candidates are routes, and a cost is that of the whole route. If a filter is used in a single call, packing it is part
-of each candidate.
+The cost of packing a filter that is used in a single call is part of each candidate.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
-from .descriptions import describe_candidate, describe_conv
+from .descriptions import describe_candidate, describe_conv, on_threads
 from .problem import ACCURACIES, KEY, MAX_BYTES, ConvProblem, sizes_text
-from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
+from .route import SMALL_FLOPS, Arrays, ConvRoute, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
 
 PACK_BYTES_PER_SECOND = 10e9  # read and written when a filter is packed
 PACK_CALL_SECONDS = 5e-6  # overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
-_PACKS = {a.filters: a.packs for a in ALGORITHMS}
+_PACK_COSTS = {a.filters: a.packs for a in ALGORITHMS}
 SLOW_RATIO = 4.0  # of a candidate's estimate to the machine's limit: above it the candidate is slow
 MAX_WARNED = 1024  # problems with a warning that are remembered
 _warned = Cache(MAX_WARNED)
 MAX_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
 LONGEST_STRIDE_BYTES = 1 << 48  # of arrays in an address space
-COLD_BYTES = 64 << 20  # of copies of a filter that are used in turn: enough that each has left the caches
+COLD_BYTES = 64 << 20  # of copies of a filter that are used in turn, so that each has left the caches
 COLD_COPIES = 256  # of a filter, at most
 
 
@@ -94,22 +93,21 @@ class ConvTask(Problem):
         return cls(ConvProblem.parse(text), int(threads))
 
     def features(self) -> tuple[float, ...]:
-        """Its place among other convolutions, for the model."""
+        """Its features, for the model."""
         return conv_features(self.problem, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
         """The routes; ValueError if there is none."""
-        p, reasons, found = self.problem, [], False
-        asked = [a for a in ALGORITHMS if self.algorithm in (AUTO, a.name)]
+        p, reasons, supported = self.problem, [], False
         packing = PackTask.of(p) if self.once else None
-        for a in asked:
-            if self.algorithm == AUTO and a.redundant(p):
+        for a in ALGORITHMS:
+            if self.algorithm not in (AUTO, a.name) or (self.algorithm == AUTO and a.redundant(p)):
                 continue
-            ways, why = self._ways(a)
-            found |= bool(ways)
-            if not ways:
+            native_rows, why = self._native_rows(a)
+            supported |= bool(native_rows)
+            if not native_rows:
                 reasons.append(why)
-            for native, kernel in ways:
+            for native, kernel in native_rows:
                 via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
                 wide = "" if native.types == p.types else f" as {native.types.name}"
                 yield Candidate(
@@ -119,13 +117,13 @@ class ConvTask(Problem):
                     (packing.step(a.packing(native, kernel)),) if packing else (),
                     partial(self._describe, native, a, kernel),
                 )
-        if not found:
+        if not supported:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
-    def _ways(self, a: Algorithm) -> tuple[list[tuple[ConvProblem, Kernel]], str]:
-        """The problem in layouts and types that an algorithm supports, with rows; or why it is no candidate."""
-        p, ways, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
+    def _native_rows(self, a: Algorithm) -> tuple[list[tuple[ConvProblem, Kernel]], str]:
+        """The problem in layouts and types that an algorithm supports, with the rows for it; and why there are none."""
+        p, native_rows, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
         for types in dict.fromkeys((p.types, p.types.wide)):
             native = p.of_types(types)
             if not (kernels := a.kernels(native)) or (types != p.types and not a.widens):
@@ -134,10 +132,10 @@ class ConvTask(Problem):
             if isinstance(natives, str):
                 why = natives
             else:
-                fit = [(native, kernel) for native, kernel in product(natives, kernels) if a.fits(native, kernel)]
-                why = why if fit else f"{a.name} has no kernel for runs of such channels, or of such accuracy"
-                ways += fit
-        return ways, why
+                fitting = [(native, kernel) for native, kernel in product(natives, kernels) if a.fits(native, kernel)]
+                why = why if fitting else f"{a.name} has no kernel for runs of such channels, or of such accuracy"
+                native_rows += fitting
+        return native_rows, why
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
         """A problem in layouts that an algorithm supports; or why it is no candidate."""
@@ -146,10 +144,9 @@ class ConvTask(Problem):
         if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
             return natives
         name = f"{a.name} {a.variant}".strip()
-        where = f"on {self.threads} thread{'s' * (self.threads > 1)}"
-        return f"{name} is of accuracy {needed!r} here {where}, {p.accuracy!r} was asked for"
+        return f"{name} is of accuracy {needed!r} here {on_threads(self.threads)}, {p.accuracy!r} was asked for"
 
-    def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
+    def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> ConvRoute:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
 
     def _describe(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Description:
@@ -165,7 +162,7 @@ class ConvTask(Problem):
         whole = replace(self, algorithm=AUTO, once=False)
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
 
-    def prepare(self) -> Callable[[Runs], Callable[[], object]]:
+    def prepare(self) -> Callable[[ConvRoute], Callable[[], object]]:
         """Allocate contiguous arrays; returns a function from a route to a call on them."""
         p = self.problem
         x = ones(p.src.physical_shape(p.src_shape), p.types.elements[0])
@@ -173,9 +170,9 @@ class ConvTask(Problem):
         y[...] = 1
         w = _filter(p)
 
-        def runner(route: Runs):
+        def runner(route: ConvRoute):
             filter, bias = route.pack(w, None)
-            return partial(route.run, x, filter, bias, y, neutral(p))
+            return partial(route.run, x, filter, bias, y, scaling_epilogue(p))
 
         return runner
 
@@ -223,7 +220,7 @@ class PackTask(Problem):
         return True
 
     def features(self) -> tuple[float, ...]:
-        """Its place among other filters, for the model."""
+        """Its features, for the model."""
         return filter_features(self.oc, self.ic, prod(self.kernel), self.groups)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -232,9 +229,9 @@ class PackTask(Problem):
             return
         every = candidates_of(ConvTask(self.whole, 1, once=True))
         measured = known(ConvTask(self.whole, 1).key)
-        some = [c for c in every if c.name in measured] or every
-        ways = {step.name: (step, c) for c in some for step in c.steps}
-        for name, (step, c) in ways.items():
+        routes = [c for c in every if c.name in measured] or every
+        packings = {step.name: (step, c) for c in routes for step in c.steps}
+        for name, (step, c) in packings.items():
             yield Candidate(name, step.estimate, c.build)
 
     def estimates(self) -> Callable[[str], float | None]:
@@ -243,15 +240,14 @@ class PackTask(Problem):
 
     def estimate(self, packing: str) -> float:
         """Seconds of a packing, by counting bytes."""
-        return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * scale().copy_l3 * _PACKS.get(
-            packing.rsplit(" ", 2)[0], 1.0
-        )
+        cost = _PACK_COSTS.get(packing.rsplit(" ", 2)[0], 1.0)
+        return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * scale().copy_l3 * cost
 
     def step(self, packing: str) -> PackingStep:
         """A packing, as the step of a route."""
         return PackingStep(self, packing, self.estimate(packing))
 
-    def prepare(self) -> Callable[[Runs], Callable[[], object]]:
+    def prepare(self) -> Callable[[ConvRoute], Callable[[], object]]:
         """Make a filter; returns a function from a route to a call that packs it."""
         assert self.whole is not None
         w = _filter(self.whole)
@@ -262,11 +258,11 @@ reads("conv", f"{KEY} {THREADS}")(ConvTask.parse)
 reads("filter", FILTER_KEY)(PackTask.parse)
 
 
-SUM_SCALE = 2.0**-10  # of sums of integers where speed is measured: from 0.5 on, few rows make bytes themselves
+SUM_SCALE = 2.0**-10  # of sums of integers where speed is measured; few rows round to bytes with scales of 0.5 or more
 
 
-def neutral(p: ConvProblem) -> Epilogue | None:
-    """The epilogue without an activation: for integers it still scales the sums, as quantised networks do."""
+def scaling_epilogue(p: ConvProblem) -> Epilogue | None:
+    """An epilogue without an activation: it scales sums of integers, as in quantised networks."""
     return Epilogue(mul=np.full(p.oc, SUM_SCALE, np.float32)) if p.types.integers else None
 
 
@@ -274,29 +270,24 @@ def _filter(p: ConvProblem) -> np.ndarray:
     return ones((p.oc, p.ic // p.groups, *p.kernel), p.types.elements[1])
 
 
-def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
+def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> ConvRoute:
     """The route that a call takes; `compiled`: the best of those that run without Python."""
     p = task.problem
     arrays = Arrays(
-        _steps(p.src.physical_shape(p.src_shape), arrays.x_strides),
-        _steps(p.dst.physical_shape(p.dst_shape), arrays.y_strides),
+        _normalised(p.src.physical_shape(p.src_shape), arrays.x_strides),
+        _normalised(p.dst.physical_shape(p.dst_shape), arrays.y_strides),
     )
     check_strides(p, arrays)
     for choice in choices(task):
-        route = plans.of(_built, choice.candidate.build, arrays)
+        route = plans.of(choice.candidate.build, arrays)
         if not compiled or isinstance(route.run, core.Route):
             return route
     raise ValueError(f"{task.problem}: algorithm {task.algorithm!r} runs in Python only")
 
 
-def _steps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """`strides`, with 0 for axes of one index whose stride is absurdly large: it is never used, but offsets of the
-    padding would overflow."""
+def _normalised(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """`strides`, with 0 for huge ones of axes of one index, by which offsets of the padding would overflow."""
     return tuple(0 if n == 1 and abs(s) >= LONGEST_STRIDE_BYTES else s for n, s in zip(shape, strides))
-
-
-def _built(build: Callable[[Arrays], Runs], arrays: Arrays) -> Runs:
-    return build(arrays)
 
 
 def check_strides(p: ConvProblem, arrays: Arrays) -> None:
@@ -308,8 +299,8 @@ def check_strides(p: ConvProblem, arrays: Arrays) -> None:
         )
 
 
-class Slow(Protocol):
-    """A problem whose candidates may all be slow: a convolution, or a gradient of one."""
+class ConvLike(Protocol):
+    """A convolution, or the gradient of one."""
 
     @property
     def key(self) -> str: ...
@@ -321,20 +312,20 @@ class Slow(Protocol):
     def algorithm(self) -> str: ...
 
 
-def warn_if_slow(task: Slow, ways: Sequence[Choice]) -> None:
+def warn_if_slow(task: ConvLike, ranked: Sequence[Choice]) -> None:
     """Warn if all candidates are slow, unless the caller asked for one: once per problem, on any number of threads."""
     problem = type(task), task.problem
-    if task.algorithm == AUTO and problem not in _warned and (text := slowness(task, ways)):
+    if task.algorithm == AUTO and problem not in _warned and (text := slowness(task, ranked)):
         _warned.put(problem, text)
         warn(f"{task.key.rpartition(' t')[0]}: {text}", SlowPathWarning)
 
 
-def slowness(task: Slow, ways: Sequence[Choice]) -> str | None:
-    """What to say of a problem, not a small one, all of whose candidates waste most of the machine; else None."""
+def slowness(task: ConvLike, ranked: Sequence[Choice]) -> str | None:
+    """A warning if all candidates of a problem, unless it is small, waste most of the machine; else None."""
     p = task.problem
     if p.flops < SMALL_FLOPS:
         return None
-    best = min((way.candidate for way in ways), key=lambda c: c.estimate)
+    best = min((choice.candidate for choice in ranked), key=lambda c: c.estimate)
     kernel = rows_of("gemm", p.types.rows_or_wide("gemm"), registry.isa())[0]
     flops = p.flops / (kernel.kr * flops_per_second(kernel))
     floor = max(flops, move_seconds(2 * (p.src_bytes + p.dst_bytes + p.filter_bytes))) / task.threads
@@ -354,12 +345,12 @@ def cold_seconds(task: ConvTask, name: str) -> float:
     y = ones(p.dst.physical_shape(p.dst_shape), p.types.elements[3])
     w = _filter(p)
     copies = max(2, min(COLD_COPIES, max(COLD_BYTES, 2 * last_level_cache()) // w.nbytes))
-    filters, then = [route.pack(w.copy(), None) for _ in range(copies)], neutral(p)
-    route.run(x, *filters[0], y, then)
+    filters, epilogue = [route.pack(w.copy(), None) for _ in range(copies)], scaling_epilogue(p)
+    route.run(x, *filters[0], y, epilogue)
     timings = []
     for filter, bias in filters:
         start = time.perf_counter()
-        route.run(x, filter, bias, y, then)
+        route.run(x, filter, bias, y, epilogue)
         timings.append(time.perf_counter() - start)
     return sorted(timings)[copies // 2]
 
@@ -370,24 +361,24 @@ def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
         raise ValueError(f"{p.ic} > {p.oc} channels, at most {MAX_CHANNELS} are looked at")
     ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
     in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
-    (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)
+    (src_last, src_block), (dst_last, dst_block) = _channels(p.src), _channels(p.dst)
     return (
         APART * (threads > 1), APART * src_last, APART / 4 * src_block, APART / 2 * dst_last, APART * dst_block,
         log(ic), log(oc), 2 * log(p.groups), 0.25 * log(pixels), log(p.out[-1]), 0.25 * log(prod(p.size)),
         0.5 * log(taps), APART * (max(p.stride) > 1), 0.5 * len(p.size), APART / 2 * any(map(any, p.padding)),
         APART * in_place, APART * (not src_last and taps == 1), 0.25 * log(p.flops),
-        APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _empty(oc, 64), APART / 2 * _empty(pixels, 16),
+        APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _excess(oc, 64), APART / 2 * _excess(pixels, 16),
         APART * p.types.integers, APART * p.types.narrow,
     )  # fmt: skip
 
 
-def _empty(n: int, block: int) -> float:
+def _excess(n: int, block: int) -> float:
     """How much larger `n` in whole blocks is than `n`, in powers of two."""
     return log(-(-n // block) * block / max(n, 1))
 
 
-def _kind(layout: Layout) -> tuple[float, float]:
-    """Whether channels run innermost, and how many of them before something else."""
+def _channels(layout: Layout) -> tuple[float, float]:
+    """Whether channels are innermost, and how many are contiguous."""
     return float(layout.factors[-1].dim == 1), log(layout.block(1)) / 4
 
 

@@ -1,4 +1,4 @@
-"""Transposed convolution: check, plan, execute. What it is made of stands in `phases`."""
+"""Transposed convolution: check, plan, execute; its phases are in `phases`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..choosing.threads import at_most, check_threads
 from ..choosing.watching import watched
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
-from ..memory.arrays import check_out, contiguous_strides, empty
+from ..memory.arrays import check_out, contiguous_strides, empty, placeholder
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.binding import MOVED, Call, bind
@@ -30,10 +30,10 @@ from ..signatures import like, with_parameters
 from .algorithms import AUTO
 from .calls import (
     ConvolutionBase,
+    bind_epilogue,
     call_info,
     check_workspace,
     documented_by,
-    finish,
     input_shape,
     packing_info,
     plan_of,
@@ -41,12 +41,12 @@ from .calls import (
 )
 from .conv import conv2d
 from .filter import Filter, call_key, filter_argument
-from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, placeholder, some_taps
+from .phases import Phase, TransposedRoute, TransposedTask, all_phases, best_phases, filter_taps
 from .problem import MAX_SIZE, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
 from .types import dtype_for
 
-MAX_BOUND = 256  # kinds of input that one object remembers the decision for
+MAX_BOUND = 256  # shapes and strides of inputs that an object remembers the decision for
 
 
 class _ConvTranspose(ConvolutionBase):
@@ -67,17 +67,17 @@ class _ConvTranspose(ConvolutionBase):
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if weights.shape[1] % groups:
             raise ValueError(f"{what}: {weights.shape[1]} input channels do not divide into {groups} groups")
-        several = self._once and max(per_axis(stride, rank, f"{what}: stride", 1)) > 1
-        self._held = weights.layout.dense, weights.shape, groups, several
+        by_phase = self._once and max(per_axis(stride, rank, f"{what}: stride", 1)) > 1
+        self._filter_form = weights.layout.dense, weights.shape, groups, by_phase
         self._filter = f = Filter(
-            what, rank, _in_order(weights.array, *self._held), bias, stride=stride, dilation=dilation, groups=groups,
-            layout=layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation,
-            scale=scale, dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
-            strided=self._once,
+            what, rank, _as_convolution(weights.array, *self._filter_form), bias, stride=stride, dilation=dilation,
+            groups=groups, layout=layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
+            activation=activation, scale=scale, dtype=dtype, zero_point=zero_point, out_scale=out_scale,
+            out_zero_point=out_zero_point, strided=self._once,
         )  # fmt: skip
-        f.order_given = True  # of the caller's filter, which is another: errors suggest none
+        f.filter_layout_given = True  # of the caller's filter, which is another: errors suggest none
         if not self._once:
-            f.own()
+            f.copy_arrays()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
         self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding", -MAX_SIZE)
@@ -89,15 +89,15 @@ class _ConvTranspose(ConvolutionBase):
         self._threads = f.threads = threads
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
-        self._bound: dict = {}  # what a call's arrays look like -> what to run
+        self._bound: dict = {}  # by shapes and strides of a call's arrays
         self._by_layout: dict = {}
-        self._routes: dict = {}  # the same of calls with other filters
+        self._routes: dict = {}  # likewise, shared by calls with other filters
 
     @classmethod
     def once(cls, w, bias=None, what="", **attributes) -> _ConvTranspose:
         """A transposed convolution over the caller's filter, not copied: for one call.
 
-        What does not depend on the weights is kept for calls with others.
+        What does not depend on the weights is cached for calls with others.
 
         Parameters
         ----------
@@ -116,9 +116,9 @@ class _ConvTranspose(ConvolutionBase):
         key = None
         if bias is None and attributes.get("activation") is None and attributes.get("scale") is None:
             key = call_key((cls, what), (w,), attributes)
-        kept = None if key is None else plans.get(key)
-        if kept is not None:
-            return kept.over(w)
+        cached = None if key is None else plans.get(key)
+        if cached is not None:
+            return cached.over(w)
         self = object.__new__(cls)
         self._once, self._what = True, what
         self.__init__(w, bias, **attributes)  # type: ignore[misc]
@@ -144,7 +144,7 @@ class _ConvTranspose(ConvolutionBase):
         w : ndarray
             Of the layout, shape and type of the filter that was given.
         """
-        return self._with(_in_order(w, *self._held))
+        return self._with_weights(_as_convolution(w, *self._filter_form))
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output, in pixels by axis.
@@ -174,7 +174,7 @@ class _ConvTranspose(ConvolutionBase):
         size, out = shape[2:], self.out_size(shape[2:])
         allowed = []
         for phase in self._phases(size):
-            w = some_taps(f.w, [a.taps or (0,) for a in phase])
+            w = filter_taps(f.w, [a.taps or (0,) for a in phase])
             whole = all(len(a.taps) == k for a, k in zip(phase, f.kernel))
             allowed.append(f.allowed(f.w if whole else w, tuple(a.padding for a in phase)))
         return TransposedTask(
@@ -218,7 +218,7 @@ class _ConvTranspose(ConvolutionBase):
             return self._torch(x, out, add, workspace, shape)
         if type(x) is np.ndarray and self._lacks_batch(x):
             return self._unbatched(x, out, add, workspace, shape)
-        source = f.take(x, shape)
+        source = f.input_argument(x, shape)
         if source.shape[1] != f.ic:
             raise ValueError(f"{f.what}: x has shape {source.shape}, expected {f.ic} channels")
         y_shape = (source.shape[0], f.oc, *self.out_size(source.shape[2:]))
@@ -237,8 +237,8 @@ class _ConvTranspose(ConvolutionBase):
         else:
             check_out(out, physical, f.dst_dtype, (x, f.w, f.bias), f.what)
         epilogue, copied = f.epilogue, False
-        if add is not None or f.sums or f.operands:
-            epilogue, add, copied = finish(f, add, out, y_shape)
+        if add is not None or f.uses_residual or f.operands:
+            epilogue, add, copied = bind_epilogue(f, add, out, y_shape)
         if not out.size:
             return out
         route, packed = self._bind(x, out, shape)
@@ -266,29 +266,29 @@ class _ConvTranspose(ConvolutionBase):
         return bound
 
     def _route_of(self, key: tuple, x: np.ndarray, out: np.ndarray, shape) -> TransposedRoute:
-        """The route of arrays like these; for calls with many filters it is kept, unless their values change it."""
-        route, by_values = self._routes.get(key, (None, True))
-        if route is not None and (not by_values or self._filter.plain):
+        """The route of arrays like these; shared by calls with many filters unless their values change it."""
+        route, depends_on_values = self._routes.get(key, (None, True))
+        if route is not None and (not depends_on_values or self._filter.is_ordinary):
             return route
         route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
         if self._once:
-            by_values = self._by_values(shape)
-            if not by_values or self._filter.plain:
+            depends_on_values = self._depends_on_values(shape)
+            if not depends_on_values or self._filter.is_ordinary:
                 if len(self._routes) >= MAX_BOUND:
                     self._routes.clear()
-                self._routes[key] = route, by_values
+                self._routes[key] = route, depends_on_values
         return route
 
-    def _by_values(self, shape: tuple[int, ...]) -> bool:
+    def _depends_on_values(self, shape: tuple[int, ...]) -> bool:
         """Whether the values of the filter may change what is done with an input of logical `shape`."""
         return any(
-            any(self._filter.counts(len(phase[-1].taps), tuple(a.padding for a in phase)))
+            any(self._filter.values_matter(len(phase[-1].taps), tuple(a.padding for a in phase)))
             for phase in self._phases(shape[2:])
         )
 
     def _phases(self, size: tuple[int, ...]) -> list[tuple[Phase, ...]]:
         f = self._filter
-        return phases_of(size, f.kernel, f.stride, f.dilation, self._padding, self.out_size(size))
+        return all_phases(size, f.kernel, f.stride, f.dilation, self._padding, self.out_size(size))
 
     def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None] | None:
         key = registry.isa(), part.taps, part.bias, step.packing
@@ -343,25 +343,25 @@ class _ConvTranspose(ConvolutionBase):
         task = self._task(input_shape(f, shape))
 
         def more_facts(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
-            for one in task.tasks():
-                best, kernel = choices(one)[0], sizes_text(one.problem.kernel)
-                about, took = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
-                words = ", ".join(filter(None, (about.algorithm, about.tile, about.path, took)))
-                yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {words}"
+            for phase in task.tasks():
+                best, kernel = choices(phase)[0], sizes_text(phase.problem.kernel)
+                about, cost = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
+                words = ", ".join(filter(None, (about.algorithm, about.tile, about.path, cost)))
+                yield f"{phase.problem}: {best.candidate.name}, {cost}" if verbose else f"a phase of {kernel}: {words}"
 
         return plan_of(task, task.threads, f.types.peak, more_facts, f.what, f.activation, call=self)
 
 
-def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:
+def _as_convolution(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, by_phase: bool) -> np.ndarray:
     """A filter, logically (O/groups, I, *k), as that of a convolution, (O, I/groups, *k): of one group a view.
 
-    Where `several` phases read some of its taps each, outputs follow one another in memory, for one input and tap.
+    `by_phase`: phases read some of its taps each, so outputs are innermost in memory.
     """
     rank = len(shape)
-    if several and groups == 1 and prod(shape[2:]) > 1:
+    if by_phase and groups == 1 and prod(shape[2:]) > 1:
         if layout.is_plain and layout.factors[-1].dim == 0:
-            places = [f.dim for f in layout.factors]
-            return w.transpose([places.index(dim) for dim in range(rank)])
+            dims = [f.dim for f in layout.factors]
+            return w.transpose([dims.index(dim) for dim in range(rank)])
         taps = "cde"[: rank - 2]
         by_taps = reorder(w, layout, Layout(f"{taps}ba"), shape=shape)
         return by_taps.transpose(rank - 1, rank - 2, *range(rank - 2))
@@ -388,43 +388,43 @@ def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int,
     ValueError if the filter holds Inf or NaN where there is padding: such phases are summed tap by tap, in Python.
     """
     task = op._task(shape)
-    if any(part.onto for part in task.convolutions):
+    if any(part.accumulates for part in task.convolutions):
         raise ValueError(f"{op._filter.what}: the filter holds Inf or NaN")
     route = TransposedRoute(task, Arrays(x.strides, y.strides), True)
     return route, [op._pack(route, part, step) for part, step in route.steps]
 
 
 def operation(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> TransposedConvolution:
-    """What `op` does on arrays like these, of which the input has this logical shape.
+    """`op` as an operation on arrays like these, of which the input has this logical shape.
 
-    It keeps nothing of the filter but its packed form. As for `compiled`, ValueError if the filter holds Inf or NaN.
+    It keeps only the packed form of the filter. As for `compiled`, ValueError if the filter holds Inf or NaN.
     """
     f = op._filter
-    assert not f.operands and not f.sums
+    assert not f.operands and not f.uses_residual
     if not y.size:
         return TransposedConvolution((x, y), (), None)
     route, packed = compiled(op, x, y, shape)
     task, (src, dst), before, after, inner_bytes = route.task, route.task.native, None, None, [0, 0]
-    if route.x_moves:
-        inner = _inner(src, shape, x.dtype)
-        before, inner_bytes[0] = _moves(x, task.src, src, shape, inner, task.threads), inner.nbytes
-    if route.y_moves:
-        inner = _inner(dst, task.y_shape, y.dtype)
-        after, inner_bytes[1] = _moves(inner, dst, task.dst, task.y_shape, y, task.threads), inner.nbytes
+    if route.reorders_x:
+        inner = _contiguous(src, shape, x.dtype)
+        before, inner_bytes[0] = _compiled_reorder(x, task.src, src, shape, inner, task.threads), inner.nbytes
+    if route.reorders_y:
+        inner = _contiguous(dst, task.y_shape, y.dtype)
+        after, inner_bytes[1] = _compiled_reorder(inner, dst, task.dst, task.y_shape, y, task.threads), inner.nbytes
     first = address(route.native)
     phases = [
-        (one.run, w, bias, address(route.native[part.outputs]) - first)
-        for (part, one), (w, bias) in zip(route.steps, packed)
+        (step.run, w, bias, address(route.native[part.outputs]) - first)
+        for (part, step), (w, bias) in zip(route.steps, packed)
     ]
     return TransposedConvolution((x, y), phases, f.epilogue, before, after, *inner_bytes)
 
 
-def _inner(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array that stands for one in the workspace: it is never touched."""
+def _contiguous(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A placeholder of a contiguous array."""
     return placeholder(layout.physical_shape(shape), dtype, contiguous_strides(layout, shape, dtype.itemsize))
 
 
-def _moves(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
+def _compiled_reorder(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
     """What reorders between arrays like these, and on how many threads."""
     bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, 0, threads), None)
     return None if bound.run is None else (bound.run, bound.threads)
@@ -489,7 +489,7 @@ def conv_transpose2d(
     >>> lk.conv_transpose2d(x, w, stride=(1, 2)).tolist()
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
-    op = _over(
+    op = _for_one_call(
         ConvTranspose2d, x, w, bias, stride=stride, padding=padding, output_padding=output_padding, groups=groups,
         dilation=dilation, layout=layout, filter_layout=filter_layout, filter_shape=filter_shape,
         out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=dtype,
@@ -501,13 +501,13 @@ def conv_transpose2d(
 @like(conv_transpose2d, 1)
 @takes_torch
 def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
-    return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
+    return _for_one_call(ConvTranspose1d, x, w, bias, **attributes)(x, out, add, shape=shape)
 
 
 @like(conv_transpose2d, 3)
 @takes_torch
 def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
-    return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
+    return _for_one_call(ConvTranspose3d, x, w, bias, **attributes)(x, out, add, shape=shape)
 
 
 @documented_by(conv_transpose1d, "transposed convolution")
@@ -528,29 +528,14 @@ class ConvTranspose3d(_ConvTranspose):
 CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
 
 
-def _once(cls, x, w, bias, add, out, shape, **attributes) -> Any:
-    return _over(cls, x, w, bias, **attributes)(x, out, add, shape=shape)
-
-
-def _over(cls, x, w, bias, layout=None, dtype=None, **attributes) -> _ConvTranspose:
+def _for_one_call(cls, x, w, bias, layout=None, dtype=None, **attributes) -> _ConvTranspose:
     return cls.once(w, bias, layout=layout_for(x, layout), dtype=dtype_for(dtype, x, w), **attributes)
 
 
-@planner(conv_transpose1d)
-def _plan_conv_transpose1d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(ConvTranspose1d, x, w, bias, **attributes)
+def _plan(cls, x, w, bias=None, add=None, out=None, shape=None, **attributes) -> Plan:
+    op = _for_one_call(cls, x, w, bias, **attributes)
+    return op.plan(op._filter.input_argument(x, shape).shape)
 
 
-@planner(conv_transpose2d)
-def _plan_conv_transpose2d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(ConvTranspose2d, x, w, bias, **attributes)
-
-
-@planner(conv_transpose3d)
-def _plan_conv_transpose3d(x, w, bias=None, **attributes) -> Plan:
-    return _plan(ConvTranspose3d, x, w, bias, **attributes)
-
-
-def _plan(cls, x, w, bias, add=None, out=None, shape=None, **attributes) -> Plan:
-    op = _over(cls, x, w, bias, **attributes)
-    return op.plan(op._filter.take(x, shape).shape)
+for _rank, _operation in {1: conv_transpose1d, 2: conv_transpose2d, 3: conv_transpose3d}.items():
+    planner(_operation)(partial(_plan, CLASSES[_rank]))

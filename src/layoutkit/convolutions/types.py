@@ -1,4 +1,4 @@
-"""The element types of convolutions: which are known, and the one place that refuses others."""
+"""The element types of convolutions; others are refused here only."""
 
 from __future__ import annotations
 
@@ -96,52 +96,52 @@ TYPES = {name: ConvTypes(name, elements) for name, elements in registry.TYPES.it
 F32 = TYPES["f32"]
 
 
-class Given(NamedTuple):
-    """The types of a convolution as the caller's arrays have them: bfloat16 may be bits in uint16."""
+class ArrayTypes(NamedTuple):
+    """The types of a convolution and of the caller's arrays, in which bfloat16 may be bits in uint16."""
 
     types: ConvTypes
     src: np.dtype
     dst: np.dtype
 
 
-def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
-    """The types of a convolution with filter `w` whose result is `asked`: a dtype, None, or a pair, the type of the
-    input's numbers and that of the result; TypeError if there are none.
+def types_of(w: np.ndarray, dtype: Any, what: str) -> ArrayTypes:
+    """The types of a convolution with filter `w`; TypeError if there are none.
 
-    Without it, the input and the result are of the filter's type; with a filter of int8 uint8 and int32.
+    `dtype` is that of the result, or a pair, those of input and result: the filter's by default, with a filter of int8
+    uint8 and int32.
     """
-    source, result = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+    source, result = dtype if isinstance(dtype, tuple) and len(dtype) == 2 else (None, dtype)
     element = NUMBERS.get(w.dtype.name) if w.dtype.isnative else None
     src = None if source is None else _element(source)
     if src == "bf16" and w.dtype == BITS:
         element = src
     if src is None:
         src = "u8" if element == "s8" else element
-    by_result = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
-    if not by_result and source is not None and any(t.elements[1] == element for t in TYPES.values()):
+    types_by_result = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
+    if not types_by_result and source is not None and any(t.elements[1] == element for t in TYPES.values()):
         raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {source!r} for x")
-    if not by_result:
+    if not types_by_result:
         known = [_DTYPES[e] for e in dict.fromkeys(t.elements[1] for t in TYPES.values())]
         hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if w.dtype == BITS else ""
         hint = hint or "; w.astype('float32') converts"
         raise TypeError(f"{what}: w: expected dtype {', '.join(known[:-1])} or {known[-1]}, got {w.dtype}{hint}")
-    wanted = ("s32" if element == "s8" else element) if result is None else _element(result)
-    if wanted not in by_result:
-        results = " or ".join(_DTYPES[e] for e in by_result)
+    result_element = ("s32" if element == "s8" else element) if result is None else _element(result)
+    if result_element not in types_by_result:
+        results = " or ".join(_DTYPES[e] for e in types_by_result)
         raise TypeError(
             f"{what}: dtype: the result of a filter of {_DTYPES[str(element)]} is {results}, not {result!r}"
         )
-    types = by_result[wanted]
+    types = types_by_result[result_element]
     bits = src == "bf16" and w.dtype == BITS
-    return Given(types, BITS if bits else types.src, BITS if bits and wanted == "bf16" else types.dst)
+    return ArrayTypes(types, BITS if bits else types.src, BITS if bits and result_element == "bf16" else types.dst)
 
 
-def dtype_for(asked: Any, x: Any, w: Any) -> Any:
-    """`asked` of `types_of`, of a call that has the input too: with a filter of int8 it says what the source is."""
-    if isinstance(asked, tuple) or getattr(w, "dtype", None) != np.int8:
-        return asked
+def dtype_for(dtype: Any, x: Any, w: Any) -> Any:
+    """`dtype` as `types_of` takes it, with the type of the input `x` where the filter is int8."""
+    if isinstance(dtype, tuple) or getattr(w, "dtype", None) != np.int8:
+        return dtype
     name = str(getattr(x, "dtype", None))
-    return (name, "int32" if asked is None else asked) if name in ("int8", "uint8") else asked
+    return (name, "int32" if dtype is None else dtype) if name in ("int8", "uint8") else dtype
 
 
 def _element(dtype: Any) -> str:

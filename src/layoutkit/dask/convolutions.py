@@ -159,7 +159,7 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
     plain = Filter(what, rank, strided=True, **parameters | {"activation": None})
     steps, checked, tensors = split(parameters.get("activation"), plain.oc, int(add is not None))
     f = Filter(what, rank, strided=True, **parameters | {"activation": checked}) if steps else plain
-    if f.sums and add is None:
+    if f.uses_residual and add is None:
         raise ValueError(f"{what}: activation {in_words(f.activation)} sums up with add, which was not given")
     x, single = with_batch(x, f.layout, what)
     source = source_of(x, what, "x")

@@ -61,7 +61,7 @@ def _checked(what, rank, input_size, w, grad_output, a: InputAttributes, of_tran
         if grad_shape is None:  # it follows
             grad_shape = size[0], filters.shape[0], *out
     op = classes[rank].once(filters.array, what=what, **options)
-    grad_shape = filter_of(op).take(grad_output, grad_shape).shape
+    grad_shape = filter_of(op).input_argument(grad_output, grad_shape).shape
     input_shape = result_shape(op, grad_shape)
     if input_shape != size:
         raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {input_shape}, not of {size}")

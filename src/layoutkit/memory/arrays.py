@@ -197,6 +197,11 @@ def strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> 
     return seen.view(array.dtype)
 
 
+def placeholder(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
+    """An array of this shape and these strides that must not be read or written."""
+    return np.lib.stride_tricks.as_strided(np.broadcast_to(dtype.type(0), shape), shape, strides)
+
+
 def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
     """A new physical array of `layout`, with its explicit strides if it has any."""
     physical = layout.physical_shape(shape)

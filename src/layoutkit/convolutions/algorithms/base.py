@@ -18,7 +18,7 @@ from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
-from ..route import Arrays, Route, Runs, move_seconds
+from ..route import Arrays, ConvRoute, Route, move_seconds
 
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 NATIVE = {
@@ -177,7 +177,7 @@ class Algorithm:
         """The loop nest between arrays of exact strides, in native layouts."""
         raise NotImplementedError
 
-    def route(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Runs:
+    def route(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> ConvRoute:
         """The complete route that a call runs."""
         return Route(p, native, self, kernel, threads, arrays)
 

@@ -74,7 +74,7 @@ def padded_shape(p: ConvProblem) -> tuple[int, ...]:
 
 
 class BlasRoute:
-    """A convolution by numpy: see `route.Runs`."""
+    """A convolution by numpy: see `route.ConvRoute`."""
 
     packing = Blas.name
 
