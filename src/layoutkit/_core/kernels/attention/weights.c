@@ -6,7 +6,7 @@
  * Edges: scores behind the last one are -Inf, whose power is 0.
  */
 #include "weights.h"
-#include "elementwise/steps.h"
+#include "elementwise/functions.h"
 
 #include <math.h>
 
@@ -58,9 +58,9 @@ LK_INLINE real sum_of_lanes(vf v)
     return lane[0];
 }
 
-void LK_NAME(LK_TYPED(weights))(const lk_weights *given)
+void LK_NAME(LK_TYPED(weights))(const lk_weights *args)
 {
-    const lk_weights g = *given;
+    const lk_weights g = *args;
     const vf scale = splat((real)g.scale);
     const int64_t step = g.mask_col ? LK_ITEM : 0;
     for (int64_t i = 0; i < g.rows; i++) {

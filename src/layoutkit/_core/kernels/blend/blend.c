@@ -45,7 +45,7 @@ void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
 {
     if (p->taps == 2) {
         const char *x[2] = {p->x[0], p->x[1]};
-        const real *given = p->weight, weight[2] = {given[0], given[1]};
+        const real *weights = p->weight, weight[2] = {weights[0], weights[1]};
         const lk_blend_rows two = {.x = x, .weight = weight, .y = p->y, .taps = 2, .count = p->count};
         sum_rows(&two, 2);
     } else {
@@ -123,9 +123,9 @@ LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
     }
 }
 
-void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *given)
+void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *args)
 {
-    const lk_blend_pixels local = *given, *p = &local;
+    const lk_blend_pixels local = *args, *p = &local;
     if (p->unit == 1 && p->taps == 2)
         blend_elements(p, 2);
     else if (p->unit == 1)

@@ -30,207 +30,7 @@ enum { PIECE = 16, PIECES = LK_VB / PIECE, COLUMN = 4 * LK_VB }; /* COLUMN: byte
 typedef int8_t bytes __attribute__((vector_size(PIECE), aligned(1), may_alias));
 typedef int16_t pairs __attribute__((vector_size(PIECE)));
 
-/* Four vectors of bytes, those of a channel side by side, at `to`: 16 channels, by fours. */
-LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
-{
-    const bytes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-    const bytes high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    const pairs low_pairs = {0, 8, 1, 9, 2, 10, 3, 11}, high_pairs = {4, 12, 5, 13, 6, 14, 7, 15};
-    const pairs ab[2] = {(pairs)__builtin_shuffle(a, b, low), (pairs)__builtin_shuffle(a, b, high)};
-    const pairs cd[2] = {(pairs)__builtin_shuffle(c, d, low), (pairs)__builtin_shuffle(c, d, high)};
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; half++) {
-        *(bytes *)(to + 2 * half * LK_VB) = (bytes)__builtin_shuffle(ab[half], cd[half], low_pairs);
-        *(bytes *)(to + (2 * half + 1) * LK_VB) = (bytes)__builtin_shuffle(ab[half], cd[half], high_pairs);
-    }
-}
-
-/* n of 16 channels at p */
-LK_INLINE bytes some(const char *p, int n)
-{
-#if LK_VB == 64
-    return (bytes)_mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p);
-#else
-    bytes v = {};
-    char *to = (char *)&v;
-    if (n >= 8) { /* two that overlap: a copy of n bytes would be a call */
-        memcpy(to, p, 8);
-        memcpy(to + n - 8, p + n - 8, 8);
-    } else if (n >= 4) {
-        memcpy(to, p, 4);
-        memcpy(to + n - 4, p + n - 4, 4);
-    } else {
-        for (int i = 0; i < n; i++)
-            to[i] = p[i];
-    }
-    return v;
-#endif
-}
-
-LK_INLINE bytes first_bytes(vf v)
-{
-    bytes found;
-    memcpy(&found, &v, sizeof(found));
-    return found;
-}
-
-#if LK_VB > 16
-/* The same for a whole run of channels */
-#define HALF(k, n) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, n)), PIECE_OF(k, (n) + 1), 1)
-#if LK_VB == 64
-#define JOINED(k) \
-    _mm512_inserti64x4(_mm512_castsi256_si512(HALF(k, 0)), HALF(k, 2), 1)
-#define PUT(i, v) _mm512_store_si512((__m512i *)to + (i), v)
-#else
-#define JOINED(k) HALF(k, 0)
-#define PUT(i, v) _mm256_store_si256((__m256i *)to + (i), v)
-#endif
-LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, const whole flip)
-{
-    a ^= flip, b ^= flip, c ^= flip, d ^= flip;
-    const whole low[2] = {MIXED(unpacklo_epi8, a, b), MIXED(unpacklo_epi8, c, d)};
-    const whole high[2] = {MIXED(unpackhi_epi8, a, b), MIXED(unpackhi_epi8, c, d)};
-    PUT(0, MIXED(unpacklo_epi16, low[0], low[1]));
-    PUT(1, MIXED(unpackhi_epi16, low[0], low[1]));
-    PUT(2, MIXED(unpacklo_epi16, high[0], high[1]));
-    PUT(3, MIXED(unpackhi_epi16, high[0], high[1]));
-}
-#endif
-
-/* Four rows of the input that come to lie side by side. */
-typedef struct {
-    const char *from[4]; /* `zero`, of a row in the padding */
-    int64_t there[4];    /* all bits set, or of padding none */
-} four_rows;
-
-LK_INLINE four_rows four_rows_of(const lk_depthwise_dot *d, const int quad, const char *zero)
-{
-    four_rows r;
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) {
-        const char *row = d->row[4 * quad + k];
-        r.there[k] = -(int64_t)(row != NULL);
-        r.from[k] = row ? row : zero;
-    }
-    return r;
-}
-
-#if LK_VB > 16
-/* Columns [first, end) of the panel: four rows of the input side by side. A run of channels is one run of the input. */
-LK_INLINE void gather_in_one(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const whole flip)
-{
-    const int64_t *const column = d->column, begin = d->at[0];
-    const char *const zero = d->zero;
-    const int quads = d->quads;
-    for (int g = 0; g < quads; g++) {
-        const four_rows r = four_rows_of(d, g, zero);
-        const int64_t all = r.there[0] & r.there[1] & r.there[2] & r.there[3];
-        char *to = d->panel + (g * d->columns + first) * COLUMN;
-        for (int64_t i = first; i < end; i++, to += COLUMN) {
-            const int64_t offset = (int64_t)((uint64_t)column[i] + (uint64_t)begin); /* nowhere wraps around */
-#define AT(k) *(const whole *)(r.from[k] + offset)
-#define ROW(k) *(const whole *)(r.there[k] ? r.from[k] + offset : zero)
-            if (column[i] == LK_NOWHERE)
-                interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
-                               flip);
-            else if (all) /* most of all: addresses are sums of two */
-                interleave_run(to, AT(0), AT(1), AT(2), AT(3), flip);
-            else
-                interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), flip);
-        }
-    }
-}
-
-/* The same of a run whose pieces are whole, and anywhere. */
-LK_INLINE void gather_pieces(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const whole flip)
-{
-    const int64_t *const column = d->column;
-    const char *const zero = d->zero;
-    const int segments = d->segments, quads = d->quads;
-    int64_t begin[PIECES]; /* of each piece */
-    int segment[PIECES];
-#pragma GCC unroll 4
-    for (int n = 0; n < PIECES; n++) {
-        begin[n] = d->at[n];
-        segment[n] = n * segments / PIECES;
-    }
-    for (int g = 0; g < quads; g++) {
-        const four_rows r = four_rows_of(d, g, zero);
-        const int64_t all = r.there[0] & r.there[1] & r.there[2] & r.there[3];
-        char *to = d->panel + (g * d->columns + first) * COLUMN;
-        for (int64_t i = first; i < end; i++, to += COLUMN) {
-            int64_t offset[PIECES], inside[PIECES], every = -1, any = 0;
-#pragma GCC unroll 4
-            for (int n = 0; n < PIECES; n++) {
-                const int64_t found = column[i * segments + segment[n]];
-                offset[n] = (int64_t)((uint64_t)found + (uint64_t)begin[n]);
-                inside[n] = -(int64_t)(found != LK_NOWHERE);
-                every &= inside[n], any |= inside[n];
-            }
-#define PIECE_OF(k, n) *(const __m128i_u *)(r.from[k] + offset[n])
-            if (every & all) {
-                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
-                continue;
-            }
-#undef PIECE_OF
-#define PIECE_OF(k, n) *(const __m128i_u *)(r.from[k] + (offset[n] & r.there[k]))
-            if (every) {
-                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
-                continue;
-            }
-            if (!any) {
-                const whole padding = *(const whole *)zero;
-                interleave_run(to, padding, padding, padding, padding, flip);
-                continue;
-            }
-#undef PIECE_OF
-#define PIECE_OF(k, n) *(const __m128i_u *)(inside[n] & r.there[k] ? r.from[k] + offset[n] : zero)
-            interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
-        }
-    }
-}
-#endif
-
-/* The same of a run whose pieces are in part, or in another order. */
-LK_INLINE void gather_parts(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const bytes flip)
-{
-    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
-    const char *const zero = d->zero, *const order = d->order;
-    const int pieces = d->pieces, quads = d->quads;
-    for (int g = 0; g < quads; g++) {
-        const four_rows r = four_rows_of(d, g, zero);
-        char *to = d->panel + (g * d->columns + first) * COLUMN;
-        for (int64_t i = first; i < end; i++, to += COLUMN) {
-            const int64_t offset = column[i];
-            for (int k = 0; k < pieces; k++) {
-                const int n = (int)count[k];
-                bytes v[4];
-#pragma GCC unroll 4
-                for (int m = 0; m < 4; m++) {
-                    const char *piece = offset != LK_NOWHERE && r.there[m] ? r.from[m] + offset + at[k] : zero;
-                    v[m] = n == PIECE ? *(const bytes *)piece : some(piece, n);
-                    if (order)
-                        v[m] = __builtin_shuffle(v[m], *(const bytes *)(order + PIECE * k));
-                    v[m] ^= flip;
-                }
-                interleave_piece(to + PIECE * k, v[0], v[1], v[2], v[3]);
-            }
-        }
-    }
-}
-
-/* The columns of a run that is read in such a way. */
-LK_INLINE void gather(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const vf flip, const int how)
-{
-    if (how == BY_PARTS)
-        gather_parts(d, first, end, first_bytes(flip));
-#if LK_VB > 16
-    else if (how == IN_ONE)
-        gather_in_one(d, first, end, (whole)flip);
-    else
-        gather_pieces(d, first, end, (whole)flip);
-#endif
-}
+#include "depthwise_dot_gather.inc"
 
 /* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With
  * `step` it is a single quad of three taps a row, neighbours, and outputs so many columns apart: what is read is read
@@ -292,7 +92,7 @@ LK_INLINE void sum(const lk_depthwise_dot *d, vf *acc, const char *x, const int 
     }
 }
 
-/* Four vectors of sums with the channels in their order */
+/* Four vectors of sums, their channels in order. */
 LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
 {
 #if LK_VB == 64
@@ -309,7 +109,7 @@ LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
 #endif
 }
 
-/* A tile's sums are stored. */
+/* Computes a tile, and stores its sums. */
 LK_INLINE void put_sums(const lk_depthwise_dot *d, const char *x, char *s, const int rows, const int cols)
 {
     vf acc[4 * COLS];
@@ -317,14 +117,14 @@ LK_INLINE void put_sums(const lk_depthwise_dot *d, const char *x, char *s, const
 #pragma GCC unroll 8
     for (int i = 0; i < rows * cols; i++) {
         char *y = s + i / cols * d->s_row + i % cols * d->s_col;
-        vf found[4];
-        in_order(found, acc[i], acc[rows * cols + i], acc[2 * rows * cols + i], acc[3 * rows * cols + i]);
+        vf ordered[4];
+        in_order(ordered, acc[i], acc[rows * cols + i], acc[2 * rows * cols + i], acc[3 * rows * cols + i]);
 #pragma GCC unroll 4
         for (int v = 0; v < 4; v++) {
             if (v + 1 == d->vectors && d->lanes)
-                store_lanes(y + d->s_at[v], found[v], d->lanes);
+                store_lanes(y + d->s_at[v], ordered[v], d->lanes);
             else if (v < d->vectors)
-                *(vf *)(y + d->s_at[v]) = found[v];
+                *(vf *)(y + d->s_at[v]) = ordered[v];
         }
     }
 }
@@ -357,7 +157,7 @@ LK_INLINE whole packed_bytes(const lk_rounding *out, whole low, const whole high
         PUT_PART(v, (k) + 1); \
     }
 
-/* A pixel's bytes are stored. */
+/* Stores the bytes of a pixel. */
 LK_INLINE void put_pixel(const lk_depthwise_dot *d, char *y, const whole v)
 {
     const int64_t *const at = d->s_at;
@@ -373,7 +173,7 @@ LK_INLINE void put_pixel(const lk_depthwise_dot *d, char *y, const whole v)
     }
 }
 
-/* A tile's bytes are stored. */
+/* Computes a tile, and stores bytes. */
 LK_INLINE void put_bytes(const lk_depthwise_dot *d, const char *x, char *s, const int rows, const int cols,
                          const int step)
 {
@@ -416,25 +216,12 @@ LK_INLINE void put_bytes(const lk_depthwise_dot *d, const char *x, char *s, cons
 #define put_bytes(d, x, s, rows, cols, step) ((void)(step))
 #endif
 
-typedef void gather_fn(const lk_depthwise_dot *, int64_t first, int64_t end);
-#define GATHER(NAME, HOW) \
-    static void NAME(const lk_depthwise_dot *d, int64_t first, int64_t end) { gather(d, first, end, (vf){}, HOW); } \
-    static void NAME##_flipped(const lk_depthwise_dot *d, int64_t first, int64_t end) \
-    { \
-        gather(d, first, end, (int32_t)d->flip - (vf){}, HOW); \
-    }
-GATHER(by_parts, BY_PARTS)
-#if LK_VB > 16
-GATHER(in_one, IN_ONE)
-GATHER(by_pieces, BY_PIECES)
-#endif
-
 /* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
  * just before it. */
-LK_INLINE int tiles(const lk_depthwise_dot *given, gather_fn *fill, const int rows, const int cols, const int step,
+LK_INLINE int tiles(const lk_depthwise_dot *args, gather_fn *fill, const int rows, const int cols, const int step,
                     const int as_bytes)
 {
-    const lk_depthwise_dot copy = *given, *const d = &copy; /* which no store changes */
+    const lk_depthwise_dot copy = *args, *const d = &copy; /* which no store changes */
     const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
     const char *const x = d->panel + d->begin * COLUMN;
     int64_t first = d->first;
@@ -444,7 +231,7 @@ LK_INLINE int tiles(const lk_depthwise_dot *given, gather_fn *fill, const int ro
         j = MIN(j, d->cols - cols);
         const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
         if (end > first) {
-            fill(given, first, end);
+            fill(args, first, end);
             first = end;
         }
         if (as_bytes)

@@ -21,9 +21,9 @@
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 
 /* Adds an input row to the sums of all output rows that it meets: acc[m] with its row of taps m. Vector v loads by
- * masks if bit v of `masked` is set. Of the k rows some may lie outside the strip: they are never stored. `held`: the
- * weights in registers, or NULL. */
-LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const real *w, const vf *held,
+ * masks if bit v of `masked` is set. Of the k rows some may lie outside the strip: they are never stored. `splats`: the
+ * weights in every lane, or NULL. */
+LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const real *w, const vf *splats,
                        const uint32_t *lanes, const char *x, const int k, const int vectors, const int planes,
                        const int masked)
 {
@@ -39,7 +39,7 @@ LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const r
         for (int m = 0; m < k; m++)
 #pragma GCC unroll 2
             for (int plane = 0; plane < planes; plane++) {
-                const vf wv = held ? held[(plane * k + m) * k + b] : splat(w[(plane * k + m) * k + b]);
+                const vf wv = splats ? splats[(plane * k + m) * k + b] : splat(w[(plane * k + m) * k + b]);
 #pragma GCC unroll 4
                 for (int v = plane * vectors; v < (plane + 1) * vectors; v++)
                     LK_FMA(acc[m][v], xv[v], wv);
@@ -67,8 +67,8 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
                      const int plain)
 {
     const real *const w = s->w, *const bias = s->bias;
-    const int holds = LK_VB == 64 && k == 3;
-    vf held[18];
+    const int has_splats = LK_VB == 64 && k == 3;
+    vf splats[18];
     uint32_t lanes[MAX_VECTORS * MAX_ROWS];
     const int64_t x_row = s->x_row, y_row = s->y_row, top = s->top, bottom = s->bottom, rows = s->rows + k - 1;
     const char *x = s->x;
@@ -77,11 +77,11 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
 #pragma GCC unroll 32
     for (int i = 0; i < vectors * k; i++)
         lanes[i] = s->x_lanes[i];
-    if (holds)
+    if (has_splats)
 #pragma GCC unroll 32
         for (int i = 0; i < planes * k * k; i++) {
-            held[i] = splat(w[i]);
-            LK_PIN(held[i]);
+            splats[i] = splat(w[i]);
+            LK_PIN(splats[i]);
         }
 #pragma GCC unroll 2
     for (int plane = 0; plane < planes; plane++)
@@ -93,7 +93,7 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
             acc[m][v] = first[v / vectors];
     for (int64_t newest = 0; newest < rows; newest++, x += x_row) {
         if (newest >= top && newest < bottom)
-            add_row(acc, s, w, holds ? held : NULL, lanes, x, k, vectors, planes, masked);
+            add_row(acc, s, w, has_splats ? splats : NULL, lanes, x, k, vectors, planes, masked);
         if (newest >= k - 1) {
 #pragma GCC unroll 2
             for (int plane = 0; plane < planes; plane++)

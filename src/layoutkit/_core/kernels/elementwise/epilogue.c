@@ -103,11 +103,11 @@ LK_INLINE void carried(const lk_epilogue *f, char *v, const char *add, char *y, 
     store_bytes(y, to_bytes(x, f->zero, element), n);
 }
 
-LK_INLINE void carry(const lk_epilogue *given, const piece *of, const real *limits, const int begins, const int ends,
+LK_INLINE void carry(const lk_epilogue *args, const piece *of, const real *limits, const int begins, const int ends,
                      const int sum, const int element)
 {
     const int64_t width = width_of(element);
-    const lk_epilogue f = *given;
+    const lk_epilogue f = *args;
     const piece p = *of;
     const real bounds[2] = {limits ? limits[0] : 0, limits ? limits[1] : 0};
     for (int64_t i = p.i; i < p.end; i++) {

@@ -79,9 +79,9 @@ LK_INLINE void over_row(const char *from, char *to, const char *add, const char 
 }
 
 /* Any step that is not long: along each row. */
-LK_INLINE void over(const pass *given, const int has_operand, const function apply)
+LK_INLINE void over(const pass *args, const int has_operand, const function apply)
 {
-    const pass p = *given; /* what is stored might be these, for all that a compiler knows */
+    const pass p = *args; /* what is stored might be these, for all that a compiler knows */
     for (int64_t i = 0; i < p.rows; i++) {
         const char *from = row_of(&p.from, i), *add = p.add.at ? row_of(&p.add, i) : 0;
         char *to = row_of(&p.to, i);

@@ -1,4 +1,4 @@
-/* gemm_<mr>x<nr>_<type>: the micro-kernel that computes almost everything; see lk_gemm in gemm.h.
+/* gemm_<mr>x<nr>_<type>: the micro-kernel of most convolutions and products of matrices; see lk_gemm in gemm.h.
  *
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
@@ -31,24 +31,6 @@ enum { ENDS_BY_ROWS = 1 };
 #define MAX_NV 4
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
-
-/* Stores one vector of C in the cases that need care: a partial vector, halves, accumulation. */
-static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
-{
-    if (g->accumulate) {
-        v += tail ? load_lanes(c + col[0], (1u << tail) - 1) : *(const vf *)(c + col[0]);
-        if (g->clip)
-            v = between_limits(v, g->clip);
-    }
-    if (tail) {
-        store_lanes(c + col[0], v, (1u << tail) - 1);
-    } else if (g->c_split) {
-        memcpy(c + col[0], &v, LK_VB / 2);
-        memcpy(c + col[1], (const char *)&v + LK_VB / 2, LK_VB / 2);
-    } else {
-        *(vf *)(c + col[0]) = v;
-    }
-}
 
 /* An element of A; a unit is aligned only to its numbers. */
 typedef real a_unit __attribute__((aligned(LK_ITEM / LK_KR), may_alias));
@@ -135,8 +117,8 @@ LK_INLINE void go_on(chunks *s, const lk_gemm *g, int64_t n)
 
 /* The totals of a tile. In memory: gcc would make 24 variables of them, and allocate registers for those as well. */
 #define TOTAL(name) \
-    vf name##_held[MAX_MR * 2] __attribute__((aligned(LK_VB))); \
-    vf *name = name##_held; \
+    vf name##_array[MAX_MR * 2] __attribute__((aligned(LK_VB))); \
+    vf *name = name##_array; \
     LK_PIN_ADDRESS(name)
 
 /* Adds what a chunk came to. */
@@ -173,12 +155,12 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const
             const char *c = g->c + g->c_row[i];
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++) {
-                const vf held = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
+                const vf sums = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
                                                     : *(const vf *)(c + g->c_col[j]);
                 if (LK_KR == 4)
-                    acc[i * nv + j] = held;
+                    acc[i * nv + j] = sums;
                 else
-                    acc[i * nv + j] = (vf){}, total[i * nv + j] = held;
+                    acc[i * nv + j] = (vf){}, total[i * nv + j] = sums;
             }
         }
     else
@@ -189,84 +171,6 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const
                 acc[i * nv + j] = g->bias_row   ? splat(((const real *)g->bias_row)[i])
                                   : g->bias_col ? ((const vf *)g->bias_col)[j]
                                                 : (vf){};
-}
-
-/* Everything after the sums: their total, signs of zero, pads, clip, accumulation, stores. */
-LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, const int tail, const int mr, const int nv)
-{
-    if (ROUNDS && g->out) {
-#pragma GCC unroll 32
-        for (int i = 0; i < mr * nv; i++)
-            total[i] = acc[i];
-        put(g, total, mr, nv);
-        return;
-    }
-    if (chunked)
-#pragma GCC unroll 32
-        for (int i = 0; i < mr * nv; i++)
-            acc[i] = total[i] + acc[i];
-    else if (g->positive && LK_KR != 4) /* of integers there is one zero */
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = positive_zeros(acc[i * nv + j]);
-    if (g->pads)
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            if (g->cols - g->pads < (j + 1) * LK_LANES)
-#pragma GCC unroll 32
-                for (int i = 0; i < mr; i++)
-                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
-    if (g->clip && !g->accumulate)
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
-    if (NARROWS(g)) {
-#pragma GCC unroll 32
-        for (int i = 0; i < mr * nv; i++)
-            total[i] = acc[i];
-        put_narrow(g, total, mr, nv);
-        return;
-    }
-    if (!g->c_split) {
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++) {
-            char *c = g->c + g->c_row[i];
-            vf *const last = &acc[i * nv + nv - 1];
-            if (g->accumulate)
-#pragma GCC unroll 8
-                for (int j = 0; j < nv - 1; j++) {
-                    acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
-                    if (g->clip)
-                        acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
-                }
-#pragma GCC unroll 8
-            for (int j = 0; j < nv - 1; j++)
-                *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
-            if (g->accumulate && !tail) {
-                *last += *(vf *)(c + g->c_col[nv - 1]);
-                if (g->clip)
-                    *last = between_limits(*last, g->clip);
-            }
-            if (tail && (g->accumulate || LK_VB < 64))
-                store(c, *last, g->c_col + nv - 1, tail, g);
-            else if (tail)
-                store_lanes(c + g->c_col[nv - 1], *last, (1u << tail) - 1);
-            else
-                *(vf *)(c + g->c_col[nv - 1]) = *last;
-        }
-        return;
-    }
-#pragma GCC unroll 32
-    for (int i = 0; i < mr; i++) {
-        char *c = g->c + g->c_row[i];
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            store(c, acc[i * nv + j], g->c_col + 2 * j, j == nv - 1 ? tail : 0, g);
-    }
 }
 
 #if LK_KR == 1
@@ -403,7 +307,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     const int64_t *const next = long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .fetch = g->to_prefetch,
                 .fetch_end = g->to_prefetch + g->to_prefetch_bytes,
-                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64, .next = next, .next_end = next ? next + mr : NULL};
+                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64,
+                .next = next, .next_end = next ? next + mr : NULL};
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {

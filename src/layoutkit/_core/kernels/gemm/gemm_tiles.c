@@ -7,7 +7,7 @@
  * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
  * Edges: what is left of K has two tiles of its own, configured to so many units; if blocks end in different ones, those
  *    of the other kind are filled with zeros, of A and of B. Rows in the padding are zeros; those that a tile has too many
- *    hold whatever was there, and nothing is made of their sums.
+ *    hold anything, and their sums are not used.
  * A thread keeps the tiles configured between `enter` and `leave` of the row.
  */
 #pragma GCC optimize("fp-contract=off")
@@ -60,7 +60,7 @@ static void leave(void)
 typedef struct {
     const int64_t *row;
     int rows;
-    uint32_t every;  /* a bit for each */
+    uint32_t all;    /* a bit for each */
     int64_t pitch;   /* between 16 of them; LK_NOWHERE: they must be copied */
     char *copy;
 } a_rows;
@@ -68,7 +68,7 @@ typedef struct {
 static a_rows rows_from(const lk_gemm *g, int first, char *copy)
 {
     a_rows r = {.row = g->row + first, .rows = MIN(g->rows - first, TILE_ROWS), .pitch = LK_NOWHERE, .copy = copy};
-    r.every = (1u << r.rows) - 1;
+    r.all = (1u << r.rows) - 1;
     if (r.rows == TILE_ROWS && !(LK_INTEGERS && g->flip)) {
         const __m512i pitch = _mm512_set1_epi64(r.row[1] - r.row[0]);
         const __m512i low = _mm512_sub_epi64(_mm512_loadu_si512(r.row + 1), _mm512_loadu_si512(r.row));
@@ -194,6 +194,18 @@ static __attribute__((noinline)) void end_chunk(buffers *s, int rows, const int 
     zero_tiles();
 }
 
+/* The units of a chunk after n more, which begin another chunk if it is complete. */
+LK_INLINE int64_t count_units(int64_t in_chunk, int n, buffers *s, const lk_gemm *g, const int two_rows, const int two_cols)
+{
+    if (LK_INTEGERS) /* their sums have no chunks */
+        return 0;
+    if (in_chunk >= g->chunk) {
+        end_chunk(s, g->rows, two_rows, two_cols);
+        in_chunk = 0;
+    }
+    return in_chunk + n;
+}
+
 /* Rows of B of a step that has too few units for a tile, with zeros after them. */
 static __attribute__((noinline)) const char *b_filled(buffers *s, const char *b, int64_t pitch, int units, int two_cols)
 {
@@ -213,7 +225,7 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
     const char *b = g->b, *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
     int64_t in_chunk = 0;
     for (int64_t t = 0; t < g->taps; t++) {
-        const uint32_t mask = g->mask ? g->mask[t] : ~0u, mask0 = mask & upper.every, mask1 = mask >> TILE_ROWS & lower.every;
+        const uint32_t mask = g->mask ? g->mask[t] : ~0u, mask0 = mask & upper.all, mask1 = mask >> TILE_ROWS & lower.all;
         if (g->b_tap)
             b = g->b + 4 * g->b_tap[t];
         if (!LK_INTEGERS && !(mask0 | mask1)) { /* all rows are in the padding */
@@ -233,11 +245,7 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
                 if (two_rows)
                     a1 = direct1 ? a + lower.row[0] : staged(&lower, g, mask1, a, UNITS * steps);
                 for (int i = 0; i < steps; i++, a0 += LINE, a1 += LINE, b += UNITS * ldb) {
-                    if (in_chunk >= g->chunk && !LK_INTEGERS) {
-                        end_chunk(s, g->rows, two_rows, two_cols);
-                        in_chunk = 0;
-                    }
-                    in_chunk += UNITS;
+                    in_chunk = count_units(in_chunk, UNITS, s, g, two_rows, two_cols);
                     if (left)
                         STEP(4, 5);
                     else
@@ -255,7 +263,7 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
                 continue;
             const int units = (int)(count - k), exact = units == left;
             pitch0 = pitch1 = STAGED;
-            const char *const here = b, *a0 = a + upper.row[0], *a1 = two_rows ? a + lower.row[0] : 0;
+            const char *const b_left = b, *a0 = a + upper.row[0], *a1 = two_rows ? a + lower.row[0] : 0;
             if (exact && mask0 == 0xffff && in_lines(&upper, a0, units))
                 pitch0 = upper.pitch;
             else
@@ -264,156 +272,21 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
                 pitch1 = lower.pitch;
             else if (two_rows)
                 a1 = staged(&lower, g, mask1, a, units);
-            if (in_chunk >= g->chunk && !LK_INTEGERS) {
-                end_chunk(s, g->rows, two_rows, two_cols);
-                in_chunk = 0;
-            }
-            in_chunk += units;
+            in_chunk = count_units(in_chunk, units, s, g, two_rows, two_cols);
             if (exact)
                 STEP(6, 7);
             else {
-                b = b_filled(s, here, ldb, units, two_cols);
+                b = b_filled(s, b_left, ldb, units, two_cols);
                 b_pitch = sizeof s->b[0];
                 STEP(4, 5);
             }
-            b = here + units * ldb;
+            b = b_left + units * ldb;
         }
     }
     store_tiles(s, two_rows, two_cols);
 }
 
-/* Vector v of row i, of so many vectors: everything after the sums but rounding. */
-LK_INLINE vf ended(const lk_gemm *g, const buffers *s, int i, int v, const int vectors)
-{
-    const int tail = v == vectors - 1 ? g->cols % LK_LANES : 0;
-    const char *const c = g->c + g->c_row[i] + g->c_col[v];
-    vf x = ((const vf *)s->sum[i])[v], before = {};
-    if (g->resume || g->accumulate)
-        before = tail ? load_lanes(c, (1u << tail) - 1) : *(const vf *)c;
-    if (s->chunks)
-        x = ((const vf *)s->total[i])[v] + x;
-    if (g->resume)
-        x = (vf)((adding)x + (adding)before);
-    else if (g->bias_row)
-        x = (vf)((adding)x + (adding)(((const real *)g->bias_row)[i] - (vf){}));
-    else if (g->bias_col)
-        x = (vf)((adding)x + (adding)((const vf *)g->bias_col)[v]);
-    if (g->positive && !LK_INTEGERS)
-        x = positive_zeros(x);
-    if (g->cols - g->pads < (v + 1) * LK_LANES)
-        x = first_lanes(x, g->cols - g->pads - v * LK_LANES);
-    if (g->accumulate)
-        x = (vf)((adding)x + (adding)before);
-    return g->clip ? between_limits(x, g->clip) : x;
-}
-
-/* Stores vectors as they are. */
-static void store_sums(const lk_gemm *g, const vf *x, const int vectors)
-{
-    for (int i = 0; i < g->rows; i++)
-        for (int v = 0; v < vectors; v++, x++) {
-            const int tail = v == vectors - 1 ? g->cols % LK_LANES : 0;
-            const int64_t *const col = g->c_col + (g->c_split ? 2 * v : v);
-            char *const c = g->c + g->c_row[i];
-            if (tail)
-                store_lanes(c + col[0], *x, (1u << tail) - 1);
-            else if (g->c_split) {
-                memcpy(c + col[0], x, LK_VB / 2);
-                memcpy(c + col[1], (const char *)x + LK_VB / 2, LK_VB / 2);
-            } else
-                *(vf *)(c + col[0]) = *x;
-        }
-}
-
-#if LK_INTEGERS
-/* Stores them as bytes. */
-LK_INLINE void store_rounded(const lk_gemm *g, const vf *x, const int vectors)
-{
-    const whole zero = SAME_16((int16_t)g->out->zero), sign = SAME_16((int16_t)(g->out->sign * 257));
-    for (int i = 0; i < g->rows; i++)
-        put_row(g->c + g->c_row[i], g->c_col, x + i * vectors, g->out, zero, sign, g->cols, vectors);
-}
-#endif
-
-/* Everything after the sums. */
-static __attribute__((noinline)) void end(const lk_gemm *g, const buffers *s)
-{
-    const int vectors = (g->cols + LK_LANES - 1) / LK_LANES;
-    vf x[MR * NV] __attribute__((aligned(LK_VB)));
-    for (int i = 0; i < g->rows; i++)
-        for (int v = 0; v < vectors; v++)
-            x[i * vectors + v] = ended(g, s, i, v, vectors);
-#if LK_INTEGERS
-    if (g->out && vectors == 2)
-        store_rounded(g, x, 2);
-    else if (g->out)
-        store_rounded(g, x, 1);
-    else
-#else
-    if (g->narrow)
-        put_narrow(g, x, g->rows, vectors);
-    else
-#endif
-        store_sums(g, x, vectors);
-}
-
-/* The two vectors of row i where both are whole, and nothing but a bias of the columns and limits follows. */
-LK_INLINE void ended_row(const lk_gemm *g, const buffers *s, int i, const adding *bias, vf *x)
-{
-    for (int v = 0; v < NV; v++) {
-        x[v] = ((const vf *)s->sum[i])[v];
-        if (s->chunks)
-            x[v] = ((const vf *)s->total[i])[v] + x[v];
-        x[v] = (vf)((adding)x[v] + bias[v]);
-        if (g->clip)
-            x[v] = between_limits(x[v], g->clip);
-    }
-}
-
-/* Everything after the sums, of such a tile. */
-static __attribute__((noinline)) void end_whole(const lk_gemm *g, const buffers *s)
-{
-    adding bias[NV] = {};
-    for (int v = 0; v < NV && g->bias_col; v++)
-        bias[v] = ((const adding *)g->bias_col)[v];
-    const int64_t c0 = g->c_col[0], c1 = g->c_col[1];
-#if LK_INTEGERS
-    if (g->out) {
-        const whole zero = SAME_16((int16_t)g->out->zero), sign = SAME_16((int16_t)(g->out->sign * 257));
-        vf x[2 * NV];
-        int i = 0;
-        for (; i + 2 <= g->rows; i += 2) {
-            ended_row(g, s, i, bias, x);
-            ended_row(g, s, i + 1, bias, x + NV);
-            put_two_rows(g->c + g->c_row[i], g->c + g->c_row[i + 1], g->c_col, x, g->out, zero, sign, NR);
-        }
-        if (i < g->rows) {
-            ended_row(g, s, i, bias, x);
-            put_row(g->c + g->c_row[i], g->c_col, x, g->out, zero, sign, NR, NV);
-        }
-        return;
-    }
-#endif
-    for (int i = 0; i < g->rows; i++) {
-        char *const c = g->c + g->c_row[i];
-        vf x[NV];
-        ended_row(g, s, i, bias, x);
-#if !LK_INTEGERS
-        if (g->narrow) {
-            const __m512i h = (__m512i)_mm512_cvtne2ps_pbh((__m512)x[1], (__m512)x[0]);
-            if (c1 == c0 + LK_VB / 2)
-                _mm512_storeu_si512(c + c0, h);
-            else {
-                _mm256_storeu_si256((__m256i *)(c + c0), _mm512_castsi512_si256(h));
-                _mm256_storeu_si256((__m256i *)(c + c1), _mm512_extracti64x4_epi64(h, 1));
-            }
-            continue;
-        }
-#endif
-        *(vf *)(c + c0) = x[0];
-        *(vf *)(c + c1) = x[1];
-    }
-}
+#include "gemm_tiles_ends.inc"
 
 void LK_NAME(LK_TYPED(gemm_32x32))(const lk_gemm *g)
 {

@@ -16,10 +16,10 @@ LK_INLINE vf root(const vf v)
 #if defined(__AVX2__)
     return (vf)LK_OP(sqrt)((native)v);
 #else
-    vf found = v;
+    vf root = v;
     for (int i = 0; i < LK_LANES; i++)
-        found[i] = LK_BITS == 64 ? (real)sqrt((double)v[i]) : (real)sqrtf((float)v[i]);
-    return found;
+        root[i] = LK_BITS == 64 ? (real)sqrt((double)v[i]) : (real)sqrtf((float)v[i]);
+    return root;
 #endif
 }
 

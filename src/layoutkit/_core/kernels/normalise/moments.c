@@ -96,9 +96,9 @@ LK_INLINE void long_row(const lk_moments *g, int64_t i, const int n, double each
     finish_row(g, i, of, origin, each);
 }
 
-LK_INLINE void all_rows(const lk_moments *given)
+LK_INLINE void all_rows(const lk_moments *args)
 {
-    const lk_moments g = *given;
+    const lk_moments g = *args;
     const int at_once = VECTORS == 1 ? STREAMS : 1;
     const double each = 1.0 / (double)g.count; /* divisions of vectors are slow */
     int64_t i = 0;

@@ -113,9 +113,9 @@ LK_INLINE void reduce_columns(const lk_reduce *g, int64_t j, int n, const int fo
     }
 }
 
-LK_INLINE void reduce_all(const lk_reduce *given, const int fold)
+LK_INLINE void reduce_all(const lk_reduce *args, const int fold)
 {
-    const lk_reduce g = *given;
+    const lk_reduce g = *args;
     int64_t j = 0;
     if (!g.by_column) {
         for (int64_t i = 0; i < g.rows; i++)

@@ -33,9 +33,9 @@ LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, cons
     store_numbers(y + j * width, r, n, to);
 }
 
-LK_INLINE void scale_rows(const lk_scaling *given, const int by_column, const int scales, const int to)
+LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int scales, const int to)
 {
-    const lk_scaling g = *given;
+    const lk_scaling g = *args;
     const char *x = g.x;
     char *y = g.y;
     for (int64_t i = 0; i < g.rows; i++, x += g.x_row, y += g.y_row) {

@@ -9,7 +9,7 @@
  * Edges: elements behind the last one are -Inf for the maximum, and 0 in the sum.
  */
 #include "common/every_second.h"
-#include "elementwise/steps.h"
+#include "elementwise/functions.h"
 #include "softmax.h"
 #include "wide.h"
 
@@ -26,7 +26,7 @@ LK_INLINE vf power(vf x, vf maximum)
 LK_INLINE vf from_sum(vf sum, const int logarithms)
 {
     if (logarithms)
-        return at_ends(logarithm(sum * DOWN, (vf){}), sum);
+        return logarithm_or_special(logarithm(sum * DOWN, (vf){}), sum);
     return (real)1 / sum;
 }
 
@@ -200,9 +200,9 @@ LK_INLINE void softmax_columns(const lk_softmax *g, const char *x, char *y, int 
             finish(at + k * LK_LANES * ITEM, to + k * LK_LANES * ITEM, LANES_OF(k), maxima[k], by[k], logarithms);
 }
 
-LK_INLINE void softmax(const lk_softmax *given, const int logarithms)
+LK_INLINE void softmax(const lk_softmax *args, const int logarithms)
 {
-    const lk_softmax g = *given;
+    const lk_softmax g = *args;
     int64_t j = 0;
     if (!g.by_column) {
         if (g.count <= SHORT) {

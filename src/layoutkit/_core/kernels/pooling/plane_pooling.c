@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEAN, LARGEST, LARGEST_OR_NAN }; /* what is found of windows */
+enum { MEAN, LARGEST, LARGEST_OR_NAN }; /* results of windows */
 
 #if defined(__AVX512F__)
 typedef uint32_t lanes;
@@ -38,7 +38,7 @@ LK_INLINE int any(lanes bad)
 }
 #endif
 
-LK_INLINE vf nothing(const int what) { return (what == MEAN ? 0 : (real)-INFINITY) - (vf){}; }
+LK_INLINE vf neutral(const int what) { return (what == MEAN ? 0 : (real)-INFINITY) - (vf){}; }
 
 /* What a window has so far, and one more element. */
 LK_INLINE vf joined(vf so_far, vf v, const int what)
@@ -47,8 +47,8 @@ LK_INLINE vf joined(vf so_far, vf v, const int what)
         return so_far + v;
     if (what == LARGEST)
         return at_least(so_far, v);
-    const vi takes = (v > so_far) | (v != v);
-    return (vf)((takes & (vi)v) | (~takes & (vi)so_far));
+    const vi is_new = (v > so_far) | (v != v);
+    return (vf)((is_new & (vi)v) | (~is_new & (vi)so_far));
 }
 
 /* The lanes l < LK_LANES whose column at + l * step is in [0, size). */
@@ -65,11 +65,11 @@ LK_INLINE vf load_inside(const char *p, uint32_t mask, int64_t step, const int w
 {
 #if defined(__AVX512F__)
     if (step == 1)
-        return (vf)_mm512_mask_loadu_ps((native)nothing(what), (__mmask16)mask, p);
+        return (vf)_mm512_mask_loadu_ps((native)neutral(what), (__mmask16)mask, p);
     const vi at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return (vf)_mm512_mask_i32gather_ps((native)nothing(what), (__mmask16)mask, (__m512i)(at * (int32_t)step), p, LK_ITEM);
+    return (vf)_mm512_mask_i32gather_ps((native)neutral(what), (__mmask16)mask, (__m512i)(at * (int32_t)step), p, LK_ITEM);
 #else
-    vf v = nothing(what);
+    vf v = neutral(what);
 #if defined(__AVX2__)
     if (step == 1)
         return (vf)_mm256_blendv_ps((native)v, (native)load_lanes(p, mask), (native)lane_signs(mask));
@@ -98,7 +98,7 @@ LK_INLINE lanes rows_along(const char *x, int64_t at, const lk_plane_pooling *p,
     }
     x += at * LK_ITEM;
     for (int64_t r = 0; r < rows; r++, x += x_row) {
-        vf so_far = more ? column[r] : nothing(what), v[4];
+        vf so_far = more ? column[r] : neutral(what), v[4];
         for (int k = 0; k < loads; k++) {
             const char *from = x + (pairs ? 2 * k * LK_ITEM : k * dilation);
             v[k] = masked ? load_inside(from, mask[k], pairs ? 1 : apart, what) : *(const vf *)from;
@@ -133,7 +133,7 @@ LK_INLINE lanes whole_rows_along(const char *x, int64_t at, const lk_plane_pooli
     lanes bad = NO_LANES;
     x += at * LK_ITEM;
     for (int64_t r = 0; r < rows; r++, x += x_row) {
-        vf so_far = more ? column[r] : nothing(what);
+        vf so_far = more ? column[r] : neutral(what);
         const char *from = x;
         for (int64_t t = 0; t < taps; t++, from += dilation) {
             const vf v = *(const vf *)from;
@@ -196,7 +196,7 @@ LK_INLINE void run_down(const lk_plane_pooling *p, char *y, const vf *column, in
 {
     const int64_t step = p->row_step, dilation = p->row_dilation, y_row = p->y_row;
     for (; i < end; i++, column += step, y += y_row) {
-        vf so_far = n ? column[0] : nothing(what);
+        vf so_far = n ? column[0] : neutral(what);
         for (int64_t r = 1; r < n; r++)
             so_far = joined(so_far, column[r * dilation], what);
         if (what == MEAN)
@@ -256,9 +256,9 @@ LK_INLINE int column_of(const lk_plane_pooling *p, int64_t j, int64_t begin, int
     return 1;
 }
 
-void LK_NAME(plane_pooling_f32)(const lk_plane_pooling *given)
+void LK_NAME(plane_pooling_f32)(const lk_plane_pooling *args)
 {
-    lk_plane_pooling copy = *given;
+    lk_plane_pooling copy = *args;
     const lk_plane_pooling *p = &copy;
     if (!copy.depths)
         copy.row_size = 0;

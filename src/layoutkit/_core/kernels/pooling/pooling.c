@@ -19,8 +19,8 @@ enum { MANY = SIDE_BY_SIDE * LK_LANES, MAX_LISTED = 32 }; /* channels side by si
 
 LK_INLINE vf larger(const vf maximum, const vf v)
 {
-    const vi takes = (v > maximum) | (v != v);
-    return (vf)((takes & (vi)v) | (~takes & (vi)maximum));
+    const vi is_new = (v > maximum) | (v != v);
+    return (vf)((is_new & (vi)v) | (~is_new & (vi)maximum));
 }
 
 #define LANES_OF(v) ((v) + 1 < vectors ? LK_LANES : count)
@@ -93,9 +93,9 @@ LK_INLINE int64_t list_taps(const lk_pooling *p, int64_t *offset)
 /* n / dilation, rounded up; divisions are slow. */
 LK_INLINE int64_t dilated(int64_t n, int64_t dilation) { return dilation == 1 ? n : (n + dilation - 1) / dilation; }
 
-LK_INLINE void pixels(const lk_pooling *given, const int mean)
+LK_INLINE void pixels(const lk_pooling *args, const int mean)
 {
-    const lk_pooling local = *given, *p = &local;
+    const lk_pooling local = *args, *p = &local;
     int64_t offset[MAX_LISTED];
     const int64_t listed = list_taps(p, offset);
 #define WINDOW(vectors, count) \

@@ -19,7 +19,7 @@ LK_INLINE void window(const lk_pooling_back *g, const char *x, char *dx, vf dy, 
 {
     const lk_pooling *p = &g->window;
     const int64_t step = p->dilation * p->x_col, dx_step = p->dilation * g->dx_col;
-    vf found = (real)-INFINITY - (vf){};
+    vf maximum = (real)-INFINITY - (vf){};
     vi at = {}, tap = {};
     if (!mean)
         for (int64_t q = 0; q < p->depths; q++)
@@ -27,9 +27,9 @@ LK_INLINE void window(const lk_pooling_back *g, const char *x, char *dx, vf dy, 
                 const char *from = x + q * p->x_depth + r * p->x_row + first * step;
                 for (int64_t t = first; t < end; t++, from += step, tap += 1) {
                     const vf v = load_reals(from, count);
-                    const vi takes = (v > found) | (v != v);
-                    found = (vf)((takes & (vi)v) | (~takes & (vi)found));
-                    at = (takes & tap) | (~takes & at);
+                    const vi is_new = (v > maximum) | (v != v);
+                    maximum = (vf)((is_new & (vi)v) | (~is_new & (vi)maximum));
+                    at = (is_new & tap) | (~is_new & at);
                 }
             }
     tap = (vi){};

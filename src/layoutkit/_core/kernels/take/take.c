@@ -53,9 +53,9 @@ LK_INLINE void take_units(const lk_take *p, const char *x, char *y)
         } \
     } while (0)
 
-void LK_NAME(take_x8)(const lk_take *given)
+void LK_NAME(take_x8)(const lk_take *args)
 {
-    const lk_take g = *given, *p = &g;
+    const lk_take g = *args, *p = &g;
     ROWS(p, p->unit, take_units(p, x, y));
 }
 
@@ -126,9 +126,9 @@ LK_INLINE void take_twice(const lk_take *p, const char *x, char *y)
             LOOP(T, step); \
         } \
     } \
-    void LK_NAME(take_x##bits)(const lk_take *given) \
+    void LK_NAME(take_x##bits)(const lk_take *args) \
     { \
-        const lk_take g = *given, *p = &g; \
+        const lk_take g = *args, *p = &g; \
         if (bits == 32 && !p->at && p->repeat == 2 && p->step == 4) { \
             for (int64_t i = 0; i < p->rows; i++) \
                 take_twice(p, p->x + i * p->x_row, p->y + i * p->copies * p->y_row); \

@@ -32,12 +32,12 @@ LK_INLINE void extent_of_each(lk_extent *g)
         most = larger(most, w);
         least = (lower & one_less) | (~lower & least);
     }
-    int32_t found = INT32_MAX;
+    int32_t smallest = INT32_MAX;
     for (int k = 0; k < LK_LANES; k++) {
         g->most = most[k] > g->most ? most[k] : g->most;
-        found = least[k] < found ? least[k] : found;
+        smallest = least[k] < smallest ? least[k] : smallest;
     }
-    g->least = found == INT32_MAX ? 0 : found + 1;
+    g->least = smallest == INT32_MAX ? 0 : smallest + 1;
 }
 
 void LK_NAME(extent_f32)(lk_extent *g)

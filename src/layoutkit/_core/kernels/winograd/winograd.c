@@ -1,14 +1,13 @@
-/* winograd_{in,out}_<m>x<m>_<type>, winograd_{filter,taps}_f32: the transforms of F(m x m, 3 x 3); see winograd.h. Of bf16 there is
- * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float. Of integers
- * (s16) B are bytes, V is s16 and M is s32.
+/* winograd_{in,out}_<m>x<m>_<type>: the transforms of tiles of F(m x m, 3 x 3); see winograd.h. Of bf16 there is only in: V is
+ * rounded to what the micro-kernels multiply, M is float. Of integers (s16) B are bytes, V is s16 and M is s32.
  *
- *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A      U = G w G^T
+ *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A
  *
  * The points come in pairs +-p, whose two rows share an even and an odd half:
  *   (BT x)[+-p] = E +- p O     E = sum f[i] x[2 + 2i]     O = sum f[i] x[1 + 2i]
  *   (AT x)[k]   = sum over pairs of p^k (x[+p] + x[-p]), k even; of p^k (x[+p] - x[-p]), k odd
- * Of integers both are written out. A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
- * between them, since a whole tile does not fit in the registers.
+ * Of integers both are written out. A vector holds channels of one pixel. Columns are transformed first, then rows, with
+ * n x m vectors on the stack between them, since a whole tile does not fit in the registers.
  * Edges: tiles that reach over the image's edge; half vectors (blocks of 8 channels); the last channels, done as a
  * whole vector that ends with them or, if there are fewer than a vector or V has units, which then end with zeros, through
  * a buffer.
@@ -66,7 +65,7 @@ LK_INLINE void out_1d(vf *x, const vf *k, const int n)
     x[3] = (vf)(b + (d << 1) + (((last << 1) + last) << 1));
 }
 
-LK_INLINE void splats(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
+LK_INLINE void splat_table(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
 
 /* What the result of row i and column j stands for, plus its bias. */
 LK_INLINE vf result(vf x, vf bias, const int i, const int j)
@@ -129,7 +128,7 @@ LK_INLINE void out_1d(vf *x, const vf *k, const int n)
         x[i] = y[i];
 }
 
-LK_INLINE void splats(vf *k, const float *from, const int n)
+LK_INLINE void splat_table(vf *k, const float *from, const int n)
 {
 #pragma GCC unroll 32
     for (int i = 0; i < pair_at(n, n / 2 - 1); i++)
@@ -170,11 +169,11 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
     const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++, lo += col) {
-        const int some = inside || (j >= g->col0 && j < g->col1);
+        const int column_inside = inside || (j >= g->col0 && j < g->col1);
         const char *at = lo;
 #pragma GCC unroll 8
         for (int i = 0; i < nh; i++, at += row)
-            x[i] = AS_READ(some && (inside || (i >= g->row0 && i < g->row1))
+            x[i] = AS_READ(column_inside && (inside || (i >= g->row0 && i < g->row1))
                                ? load(at, hi ? at + gap : NULL, kind, count) : outside);
         if (j >= 2) {
             at = lo + (nw - 2) * col;
@@ -203,7 +202,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
 LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, const int inside)
 {
     vt k[MAX_K];
-    splats(k, g->k, nw);
+    splat_table(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
     char *v = g->v;
     if (block >= channels) {
@@ -290,7 +289,7 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const real *m, vf bias, char
 LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
 {
     vf k[MAX_K];
-    splats(k, g->k, nw);
+    splat_table(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
     const real *m = g->m;
 #define BIAS(c) g->bias ? *(const vf *)((const real *)g->bias + (c)) : (vf){}
@@ -324,130 +323,12 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     }
 }
 
-#if LK_KR == 1
-typedef double vd __attribute__((vector_size(LK_VB)));
-
-/* Gathers a vector of filters at a time. */
-LK_INLINE void filter(const lk_winograd_filter *g, const int nh, const int nw, const int rh, const int rw)
-{
-    enum { LANES = LK_VB / 8 };
-    for (int o = 0; o < g->width; o += LANES) {
-        vd w[3 * 3], t[MAX_N * 3];
-#pragma GCC unroll 9
-        for (int a = 0; a < rh * rw; a++) {
-            const float *const at = (const float *)g->w + a;
-            hf some = {};
-            if (o + LANES <= g->count) {
-#pragma GCC unroll 8
-                for (int i = 0; i < LANES; i++)
-                    some[i] = at[(o + i) * g->w_stride];
-            } else {
-                for (int i = 0; o + i < g->count; i++)
-                    some[i] = at[(o + i) * g->w_stride];
-            }
-            w[a] = __builtin_convertvector(some, vd);
-        }
-#pragma GCC unroll 1
-        for (int i = 0; i < nh; i++)
-#pragma GCC unroll 3
-            for (int b = 0; b < rw; b++) {
-                vd x = {};
-#pragma GCC unroll 3
-                for (int a = 0; a < rh; a++)
-                    x += g->gh[i * rh + a] * w[a * rw + b];
-                t[i * rw + b] = x;
-            }
-#pragma GCC unroll 1
-        for (int i = 0; i < nh; i++) {
-            float *u = (float *)g->u + i * nw * g->u_stride + o;
-#pragma GCC unroll 8
-            for (int j = 0; j < nw; j++, u += g->u_stride) {
-                vd x = {};
-#pragma GCC unroll 3
-                for (int b = 0; b < rw; b++)
-                    x += g->gw[j * rw + b] * t[i * rw + b];
-                *(hf *)u = __builtin_convertvector(x, hf);
-            }
-        }
-    }
-}
-
-/* The sizes of F(4x4, 3x3), the most used, are told to the compiler. */
-void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
-{
-    if (g->nh == 6 && g->nw == 6 && g->rh == 3 && g->rw == 3)
-        filter(g, 6, 6, 3, 3);
-    else
-        filter(g, g->nh, g->nw, g->rh, g->rw);
-}
-
-/* (GT x) from six products, all but the scales of G: 1, p, p^2 of the finite points; the last coefficient at infinity. */
-LK_INLINE void taps_1d(vf *x, const vf *k)
-{
-    const vf a = x[1] + x[2], b = x[3] + x[4], c = x[1] - x[2], d = x[3] - x[4];
-    x[0] += a + b;
-    x[1] = k[0] * c + k[2] * d;
-    x[2] = k[1] * a + k[3] * b + x[5];
-}
-
-LK_INLINE void taps(const lk_winograd_taps *g, const int nh)
-{
-    const int rows = nh > 1 ? 3 : 1;
-    const real *scales = g->k;
-    vf k[4], t[3 * 6], x[6];
-    for (int i = 0; i < 4; i++)
-        k[i] = splat(scales[nh * 6 + i]);
-    for (int64_t c = 0; c < g->count; c += LK_LANES) {
-        const char *u = g->u + 4 * c;
-#pragma GCC unroll 1
-        for (int j = 0; j < 6; j++, u += g->u_stride) {
-#pragma GCC unroll 6
-            for (int i = 0; i < nh; i++)
-                x[i] = scales[i * 6 + j] * *(const vf *)(u + i * 6 * g->u_stride);
-            if (nh > 1)
-                taps_1d(x, k);
-#pragma GCC unroll 3
-            for (int i = 0; i < rows; i++)
-                t[i * 6 + j] = x[i];
-        }
-        char *dst = g->dst + 4 * c;
-#pragma GCC unroll 1
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 6
-            for (int j = 0; j < 6; j++)
-                x[j] = t[i * 6 + j];
-            taps_1d(x, k);
-#pragma GCC unroll 3
-            for (int j = 0; j < 3; j++, dst += g->dst_stride) {
-                if (g->accumulate)
-                    x[j] += *(vf *)dst;
-                *(vf *)dst = x[j];
-            }
-        }
-    }
-}
-
-void LK_NAME(winograd_taps_f32)(const lk_winograd_taps *g)
-{
-    if (g->nh > 1)
-        taps(g, 6);
-    else
-        taps(g, 1);
-}
-#define FILTER_ROW \
-    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0), \
-    LK_ROW(LK_WINOGRAD_TAPS, winograd_taps_f32, "f32", LK_LANES, 0, 0),
-#else
-#define FILTER_ROW
-#endif
-
 #define OUT(MH, MW, NH, NW) \
     void LK_NAME(LK_TYPED(winograd_out_##MH##x##MW))(const lk_winograd_out *g) { out(g, NH, NW); }
 #define OUT_ROW(MH, MW) LK_ROW(LK_WINOGRAD_OUT, LK_TYPED(winograd_out_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW),
 #else
 #define OUT(MH, MW, NH, NW)
 #define OUT_ROW(MH, MW)
-#define FILTER_ROW
 #endif
 
 #define TILE(MH, MW, NH, NW) \
@@ -475,6 +356,5 @@ const lk_kernel LK_ROWS(winograd)[] = {
     ROWS(1, 4)
     ROWS(1, 6)
 #endif
-    FILTER_ROW
     LK_LAST_ROW,
 };
