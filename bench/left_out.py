@@ -80,7 +80,7 @@ def show(of: Machine, by: Machine, worst: int) -> None:
     regrets = defaultdict(list)
     before = registry.use_isa(of.isa)
     try:
-        with assumed_caches(of.caches), machine_profile.scaled(of.profile.over(by.profile)):
+        with assumed_caches(of.caches), machine_profile.scaled(of.profile.relative_to(by.profile)):
             for pick in picks(of, by):
                 regrets[kind(pick[0])].append(pick)
     finally:

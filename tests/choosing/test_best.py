@@ -28,7 +28,7 @@ class Counted(Known):
     __hash__ = Known.__hash__
 
     @property
-    def depends(self):
+    def depends_on_others(self):
         return self._depends
 
     def candidates(self):
@@ -110,7 +110,7 @@ def test_candidates_that_depend_on_other_decisions_are_made_again_with_them(cach
 
 def test_measuring_looks_at_every_part_that_has_work(cache_dir, monkeypatch):
     class Whole(Known):
-        def parts(self):
+        def measured_parts(self):
             return parts
 
     looked = []

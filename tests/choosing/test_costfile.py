@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tables import IDENTITY, TABLE
 
 from layoutkit.choosing import costfile, keys
-from layoutkit.choosing.costfile import Book, Cost, dump, merge, parse
+from layoutkit.choosing.costfile import Cost, CostFile, dump, merge, parse
 
 seconds = st.floats(1e-9, 1e3)
 a_cost = st.builds(Cost.of, st.lists(seconds, min_size=1, max_size=9))
 texts = st.text(max_size=20) | st.sampled_from(['": {', '": {\n', '\\": {', ',\n  "', "}}\n", "\ud800"])
-problems = texts.filter(lambda key: keys.fault(key) is None)  # "conv" alone is none
+problems = texts.filter(lambda key: keys.why_invalid(key) is None)  # "conv" alone is none
 some_costs = st.dictionaries(problems, st.dictionaries(texts, a_cost), max_size=5)
 
 
@@ -54,7 +54,7 @@ def test_every_bit_flip_is_refused():
             bad = bytearray(good)
             bad[at] ^= 1 << bit
             try:
-                found = Book(bad.decode())
+                found = CostFile(bad.decode())
             except ValueError:
                 continue
             pytest.fail(f"byte {at}, bit {bit}: {dict(found)} from {bytes(bad)!r}")
@@ -117,9 +117,10 @@ def test_no_cost_is_made_of(fields):
     line = '   "c": [1, 2, 0, 3]'
     text = sealed_costs(f'  "problem": {{\n{line},\n   "candidate": {json.dumps(fields)}}},\n  "good": {{\n{line}}}')
     assert parse(text, IDENTITY) == {"good": {"c": Cost(1e-6, 2e-6, 0.0, 3)}}
-    book = Book(text)
-    assert not book.complaint() and book["problem"] == {} == book["problem"]
-    assert "1 of its problems are not used, such as 'problem': cost of 'candidate' for 'problem'" in book.complaint()
+    book = CostFile(text)
+    assert not book.describe_dropped() and book["problem"] == {} == book["problem"]
+    text = book.describe_dropped()
+    assert "1 of its problems are not used, such as 'problem': cost of 'candidate' for 'problem'" in text
     assert list(book) == ["good"]
 
 
@@ -131,18 +132,18 @@ def test_no_cost_is_made_of(fields):
     ('"c": {"c": [1, 2, 0, 3]}', "expected [least, median, spread, count]"),
 ])  # fmt: skip
 def test_a_problem_of_nonsense_is_dropped_and_counted(lines, why):
-    book = Book(sealed_costs(f'  "bad": {{\n{lines}}},\n  "good": {{\n"c": [1, 2, 0, 3]}}'))
-    assert list(book.whole()) == ["good"]
-    assert list(book.dropped) == ["bad"] and why in book.complaint()
+    book = CostFile(sealed_costs(f'  "bad": {{\n{lines}}},\n  "good": {{\n"c": [1, 2, 0, 3]}}'))
+    assert list(book.all_costs()) == ["good"]
+    assert list(book.dropped) == ["bad"] and why in book.describe_dropped()
 
 
 def test_keys_are_checked_when_a_table_is_read():
     line = '{\n   "c": [1, 2, 0, 3]}'
     bad = ["conv n1 t-1", "reorder 1x2 ab>ba x32 t0", "k" * 5000]
-    book = Book(sealed_costs(",\n".join(f'  "{key}": {line}' for key in [*bad, "good"])))
+    book = CostFile(sealed_costs(",\n".join(f'  "{key}": {line}' for key in [*bad, "good"])))
     assert list(book) == ["good"] and list(book.dropped) == bad
-    assert "3 of its problems are not used, such as 'conv n1 t-1': not the key of a conv" in book.complaint()
-    assert len(book.complaint()) < 500
+    assert "3 of its problems are not used, such as 'conv n1 t-1': not the key of a conv" in book.describe_dropped()
+    assert len(book.describe_dropped()) < 500
 
 
 def test_errors_about_large_nonsense_are_short():
@@ -154,7 +155,7 @@ def test_errors_about_large_nonsense_are_short():
 
 def test_nothing_is_parsed_before_it_is_asked_for():
     line = '   "c": [1, 2, 0, 3]'
-    book = Book(sealed_costs(f'  "good": {{\n{line}}},\n  "bad": {{\n   "c": 7}}'))
+    book = CostFile(sealed_costs(f'  "good": {{\n{line}}},\n  "bad": {{\n   "c": 7}}'))
     assert sorted(book) == ["bad", "good"] and len(book) == 2 and "good" in book and "c" not in book
     assert book["good"] == {"c": Cost(1e-6, 2e-6, 0.0, 3)} and book["good"] is book["good"]
     assert not book.dropped
@@ -163,7 +164,7 @@ def test_nothing_is_parsed_before_it_is_asked_for():
 def test_a_problem_twice_is_refused():
     line = '  "p": {\n   "c": [1, 2, 0, 3]}'
     with pytest.raises(ValueError, match="'p': twice"):
-        Book(sealed_costs(f"{line},\n{line}"))
+        CostFile(sealed_costs(f"{line},\n{line}"))
 
 
 @given(some_costs, st.sampled_from(sorted(IDENTITY)), st.integers())
@@ -177,14 +178,14 @@ def test_nesting_without_end_is_refused():
     with pytest.raises(ValueError):
         parse("[" * 200_000, IDENTITY)
     for text in ("[" * 200_000, f'   "c": {"[" * 200_000}}}'):
-        book = Book(sealed_costs(f'  "p": {{\n{text}'))
-        assert book.whole() == {} and len(book.dropped) == 1
-    assert "nested too deeply" in book.complaint()
+        book = CostFile(sealed_costs(f'  "p": {{\n{text}'))
+        assert book.all_costs() == {} and len(book.dropped) == 1
+    assert "nested too deeply" in book.describe_dropped()
 
 
 def test_a_table_without_its_end_is_refused():
     with pytest.raises(ValueError, match="laid out as"):
-        Book(sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n  "p": {{\n'))
+        CostFile(sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n  "p": {{\n'))
 
 
 def test_what_is_too_much_for_a_file_keeps_the_best_of_each_problem():

@@ -19,14 +19,14 @@ threads = st.integers(1, 4096)
 @pytest.mark.parametrize("name", SUITES)
 def test_suites_have_keys_that_pass(name):
     for case in SUITES[name](["NHWC", "NCHW", "nChw16c"], [1, 64]):
-        assert keys.fault(case.key) is None
+        assert keys.why_invalid(case.key) is None
 
 
 @given(st.data(), layouts(0, 12), st.sampled_from([1, 2, 4, 8, 16]), threads)
 def test_every_reorder_has_a_key_that_passes(data, src, width, t):
     dst = data.draw(layouts(src.rank, src.rank))
     shape = tuple(data.draw(st.lists(sizes, min_size=src.rank, max_size=src.rank)))
-    assert keys.fault(ReorderProblem(src, dst, shape, width, t).key) is None
+    assert keys.why_invalid(ReorderProblem(src, dst, shape, width, t).key) is None
 
 
 @given(st.data(), layouts(3, 5), threads)
@@ -46,7 +46,7 @@ def test_every_convolution_has_keys_that_pass(data, src, t):
     except ValueError as beyond:  # of 2**62 bytes
         assume("bytes" not in str(beyond))
         raise
-    assert keys.fault(ConvTask(p, t).key) is None and keys.fault(PackTask.of(p).key) is None
+    assert keys.why_invalid(ConvTask(p, t).key) is None and keys.why_invalid(PackTask.of(p).key) is None
 
 
 CONV = "conv n1 c8 9x9 o8 k3x3 s1x1 p0+0,0+0 d1x1 g1 NCHW>NHWC f32 standard t1"
@@ -68,17 +68,17 @@ FILTER = "filter o8 c8 k3x3 g1 f32"
     (FILTER, "g1", ["g0", "g" + "1" * 19]),
 ])  # fmt: skip
 def test_what_cannot_be_does_not(good, part, others):
-    assert keys.fault(good) is None
+    assert keys.why_invalid(good) is None
     for other in others:
-        assert keys.fault(good.replace(part, other)), other
+        assert keys.why_invalid(good.replace(part, other)), other
 
 
 def test_keys_of_no_operation_are_bounded_only():
-    assert keys.fault("anything \x00 \ud800") is None and keys.fault("") is None
-    assert "1001 characters, at most 1000" in keys.fault("x" * 1001)
+    assert keys.why_invalid("anything \x00 \ud800") is None and keys.why_invalid("") is None
+    assert "1001 characters, at most 1000" in keys.why_invalid("x" * 1001)
 
 
 def test_a_layout_without_a_tag_passes():
     layout = lk.Layout("n c/16 h 16c w")
     assert " " in str(layout)
-    assert keys.fault(ReorderProblem(layout, layout, (1, 16, 2, 2), 4, 1).key) is None
+    assert keys.why_invalid(ReorderProblem(layout, layout, (1, 16, 2, 2), 4, 1).key) is None

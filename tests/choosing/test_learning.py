@@ -43,11 +43,11 @@ class Machine:
     def build(self, name):
         if name not in self._kept:
             self.now += self._build_seconds
-            self._kept[name] = Way(self, name)
+            self._kept[name] = Runner(self, name)
         return self._kept[name]
 
 
-class Way:
+class Runner:
     """Runs a candidate on a made-up machine."""
 
     def __init__(self, machine, name):
@@ -81,7 +81,7 @@ def test_ten_calls_lose_less_than_a_tenth_and_more_do_too(monkeypatch, seed, thr
         for n in range(1, 1200):
             learner()
             assert machine.now - start <= pick * (n + 0.1 * max(10, n)), (seconds, machine.ran)
-        assert learner.over
+        assert learner.finished
 
 
 def test_the_best_is_found_timed_and_kept(monkeypatch):
@@ -89,7 +89,7 @@ def test_the_best_is_found_timed_and_kept(monkeypatch):
     learner = machine.learner()
     for _ in range(20):
         learner()
-    assert learner.over and learner.best.name == learner.name == "b 2"
+    assert learner.finished and learner.best.name == learner.name == "b 2"
     assert machine.ran[:3] == ["a 1", "try b 1", "try c 1"], "one of each way first"
     assert machine.ran.count("b 2") >= 2 and "try a 2" not in machine.ran
     assert machine.ran[-1] == "b 2"
@@ -104,7 +104,7 @@ def test_what_a_disturbed_machine_shows_is_not_recorded(monkeypatch, cache_dir, 
     learner = machine.learner(expected=expected, problem=problem)
     for _ in range(20):
         learner()
-    assert learner.over and learner.name == "b 1", "which is faster is known all the same"
+    assert learner.finished and learner.name == "b 1", "which is faster is known all the same"
     assert bool(cost_table.costs(problem.key)) == known
 
 
@@ -115,7 +115,7 @@ def test_candidates_that_do_the_same_run_once(monkeypatch):
     learner = machine.learner()
     for _ in range(9):
         learner()
-    assert learner.over and machine.ran.count("try b 1") == 1 and "try c 1" not in machine.ran
+    assert learner.finished and machine.ran.count("try b 1") == 1 and "try c 1" not in machine.ran
 
 
 def test_a_candidate_that_is_unfit_is_left_out(monkeypatch):
@@ -131,11 +131,11 @@ def test_short_calls_do_not_learn(monkeypatch):
     learner = machine.learner()
     for _ in range(9):
         learner()
-    assert learner.over and "try b 1" not in machine.ran
+    assert learner.finished and "try b 1" not in machine.ran
 
 
 def test_calls_into_new_memory_are_not_compared(monkeypatch):
-    class Faulting(Way):
+    class Faulting(Runner):
         def __call__(self):
             super().__call__()
             machine.faults += 1000
@@ -145,14 +145,14 @@ def test_calls_into_new_memory_are_not_compared(monkeypatch):
     learner = machine.learner()
     for _ in range(30):
         learner()
-    assert not learner.over and set(machine.ran) == {"a 1"} and "nothing yet" in learner.report()
+    assert not learner.finished and set(machine.ran) == {"a 1"} and "nothing yet" in learner.report()
     for _ in range(learning.MAX_CALLS):
         learner()
-    assert learner.over, "but not for ever"
+    assert learner.finished, "but not for ever"
 
 
 def test_nothing_is_tried_while_other_work_has_the_cores(monkeypatch):
-    class Disturbed(Way):
+    class Disturbed(Runner):
         def __call__(self):
             super().__call__()
             machine.switches += 1
@@ -164,14 +164,14 @@ def test_nothing_is_tried_while_other_work_has_the_cores(monkeypatch):
         learner()
     assert set(machine.ran) == {"a 1"}
     machine._kept["a 1"] = None
-    learner._pick.run.__class__ = Way  # it is calm now
+    learner._pick.run.__class__ = Runner  # it is calm now
     for _ in range(30):
         learner()
-    assert learner.over and learner.name == "b 1"
+    assert learner.finished and learner.name == "b 1"
 
 
 def test_an_interrupted_call_changes_nothing(monkeypatch):
-    class Interrupted(Way):
+    class Interrupted(Runner):
         def attempt(self, *args):
             self.attempt = super().attempt
             raise KeyboardInterrupt
@@ -184,7 +184,7 @@ def test_an_interrupted_call_changes_nothing(monkeypatch):
         learner()
     for _ in range(20):
         learner()
-    assert learner.over and learner.name == "c 1"
+    assert learner.finished and learner.name == "c 1"
 
 
 # ---- reorders
@@ -281,7 +281,7 @@ def test_what_was_learnt_is_kept_told_and_saved_only_where_asked(learns, cache_d
     generation = cost_table.generation
     settled(x, out)
     (learner,) = learners()[-1:]
-    assert learner.over, learner.report()
+    assert learner.finished, learner.report()
     assert cost_table.generation == generation, "other plans stay"
     text = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=out, threads=1).explain()
     assert "\nlearnt by use in " in text and "decided by measured cost: " in text

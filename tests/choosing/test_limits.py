@@ -4,7 +4,7 @@ import pytest
 
 from layoutkit._core.runtime import registry
 from layoutkit.choosing import limits
-from layoutkit.choosing.machine_profile import SAME
+from layoutkit.choosing.machine_profile import UNIT_SCALE
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_machine_that_stays_below_is_disturbed(machine):
 @pytest.mark.parametrize("types", ["f32", "f64"])
 def test_the_profile_of_a_machine_tells_what_it_can(machine, types):
     promised = 1e9 * 2 * registry.best("peak", types)[0].lanes  # a vector in a nanosecond
-    machine.profile, machine.samples = SAME, [0.5 * promised] * limits.SAMPLES
+    machine.profile, machine.samples = UNIT_SCALE, [0.5 * promised] * limits.SAMPLES
     assert limits.peak_limit(1.0, 1, types) is None
     machine.samples = [0.7 * promised]
     assert limits.peak_limit(1.0, 1, types) == 0.7 * promised
@@ -54,7 +54,7 @@ def test_the_profile_of_a_machine_tells_what_it_can(machine, types):
 
 def test_the_profile_tells_of_copies_that_are_not_short(machine):
     promised = 128e9  # a line read and one written in a nanosecond
-    machine.profile, machine.samples = SAME, [0.5 * promised] * limits.SAMPLES
+    machine.profile, machine.samples = UNIT_SCALE, [0.5 * promised] * limits.SAMPLES
     assert limits.copy_limit(1.0, 2 << 20, 1) is None
     machine.samples = [0.5 * promised, 0.7 * promised]
     assert limits.copy_limit(1.0, 1000, 1) == 0.5 * promised

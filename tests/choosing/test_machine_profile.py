@@ -13,7 +13,7 @@ import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.choosing import machine_profile, model
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.machine_profile import FIGURES, MAX_RATIO, SAME, MachineProfile
+from layoutkit.choosing.machine_profile import FIGURES, MAX_RATIO, UNIT_SCALE, MachineProfile
 from layoutkit.choosing.ranking import rank
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.algorithms.base import flops_per_second
@@ -100,7 +100,7 @@ def test_what_prevents_it_only_leaves_estimates_as_they_are(cache_dir, monkeypat
     monkeypatch.setattr(machine_profile, "measure", nothing)
     assert not measure_once(cost_table.path)
     assert not measure_once(cache_dir / "gone" / "costs-1.json")
-    assert model.this_machine() == SAME
+    assert model.this_machine() == UNIT_SCALE
 
 
 @pytest.mark.parametrize(("mode", "measures"), [("measure", True), ("learn", False), ("estimate", False)])
@@ -142,15 +142,15 @@ def test_files_that_hold_none_do_not_count(cache_dir, text):
     file.write_text(text)
     assert machine_profile.read(file) is None
     machine_profile.read.cache_clear()
-    assert model.this_machine() == SAME
+    assert model.this_machine() == UNIT_SCALE
 
 
 def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
-    assert model.this_machine() == SAME
+    assert model.this_machine() == UNIT_SCALE
     kept(stream=2.0, partial=1e9)
-    assert model.this_machine().figures == pytest.approx(SAME._replace(stream=2.0, partial=MAX_RATIO).figures)
+    assert model.this_machine().figures == pytest.approx(UNIT_SCALE._replace(stream=2.0, partial=MAX_RATIO).figures)
     before = lk.tuning("off")
-    assert model.this_machine() == SAME  # the same choice every time, whatever was measured
+    assert model.this_machine() == UNIT_SCALE  # the same choice every time, whatever was measured
     lk.tuning(before)
 
 
@@ -171,7 +171,8 @@ def test_a_row_is_as_fast_as_its_peak_row_where_both_machines_know_it(here, ther
     row = registry.best("gemm", "f32")[0]
     row = row._replace(kr=2, tile=row.tile._replace(peak="bf16"))
     before = flops_per_second(row)
-    with machine_profile.scaled(SAME._replace(fma_f32=2.0, steps=here).over(SAME._replace(steps=there))):
+    ours, theirs = UNIT_SCALE._replace(fma_f32=2.0, steps=here), UNIT_SCALE._replace(steps=there)
+    with machine_profile.scaled(ours.relative_to(theirs)):
         assert flops_per_second(row) == pytest.approx(before / factor)
 
 

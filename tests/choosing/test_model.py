@@ -19,7 +19,7 @@ from layoutkit.choosing.ranking import rank as ranked
 CANDIDATES = [Candidate(name, 1.0, lambda: None) for name in ("slow", "fast", "other")]
 
 
-@model.reads("point")
+@model.parses("point")
 def point(key):
     return Known(key, CANDIDATES, features=(float(key.split()[1]),))
 
@@ -137,7 +137,7 @@ def test_a_candidate_of_another_kernel_goes_by_those_that_differ_in_that_only():
     isa = registry.isa()
     ways = [Candidate(name, 1.0, lambda: None) for name in (f"slow a_{isa}", f"slow b_{isa} via x", f"fast a_{isa}")]
 
-    @model.reads("kin")
+    @model.parses("kin")
     def kin(key):
         return Known(key, ways, features=(0.0,))
 

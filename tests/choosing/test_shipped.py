@@ -72,7 +72,8 @@ def test_it_says_how_far_the_estimates_of_today_are_off(isa):
 
 
 @given(st.dictionaries(
-    st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=20).filter(lambda key: not keys.fault(key)),
+    st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=20)
+    .filter(lambda key: not keys.why_invalid(key)),
     st.dictionaries(st.text("a >(,)7|\\", max_size=9), st.floats(1e-12, 1e6), min_size=1, max_size=5), max_size=5,
 ), st.data())  # fmt: skip
 def test_what_is_written_is_read(seconds, data):

@@ -113,8 +113,8 @@ def test_a_step_is_what_the_built_route_packs(cache_dir):
 
 def test_what_is_measured_is_the_whole_and_its_packing():
     task = ConvTask(problem(), 1, "direct", True)
-    assert list(task.parts()) == [ConvTask(problem(), 1), PackTask.of(problem())]
-    assert list(replace(task, once=False).parts()) == [ConvTask(problem(), 1)]
+    assert list(task.measured_parts()) == [ConvTask(problem(), 1), PackTask.of(problem())]
+    assert list(replace(task, once=False).measured_parts()) == [ConvTask(problem(), 1)]
 
 
 def test_without_elements_there_is_no_work():

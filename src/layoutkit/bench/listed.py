@@ -114,7 +114,7 @@ def shipped_log_errors(
     of_problem = {named_for(name, isa, here): cost for name, cost in costs[key].items()}
     before = registry.use_isa(here)
     try:
-        with assumed_caches(caches), machine_profile.scaled(machine_profile.SAME):
+        with assumed_caches(caches), machine_profile.scaled(machine_profile.UNIT_SCALE):
             errors = model.log_errors(key, of_problem, here)
     finally:
         registry.use_isa(before)

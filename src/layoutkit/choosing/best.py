@@ -1,4 +1,4 @@
-"""The best candidate of a problem: decided once, and again when anything that the decision depends on has changed."""
+"""The candidates of a problem in order, cached as long as nothing that their order depends on has changed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .table import cost_table
 def choices(problem: Problem) -> tuple[Choice, ...]:
     """The candidates of a problem, best first; where tuning measures, they are measured first."""
     if tuning.mode() == "measure" and problem.work:
-        for part in problem.parts():
+        for part in problem.measured_parts():
             first_use(part)
     return plans.of(_ranked, problem, registry.isa(), cost_table.generation)
 
 
 def reconsider(problem: Problem) -> None:
-    """Decide about this problem once more."""
+    """Rank this problem again at the next call."""
     plans.pop((_ranked, problem, registry.isa(), cost_table.generation), None)
 
 
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
     ranked = tuple(rank(problem))
     with scaled(this_machine()):
-        problem.decided(ranked)
+        problem.on_ranked(ranked)
     return ranked

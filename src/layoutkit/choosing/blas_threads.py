@@ -17,8 +17,8 @@ def libraries() -> Any:
     return ThreadpoolController()
 
 
-class _Ask:
-    """A thread that asks for BLAS to be limited to so many threads until it is done."""
+class _Request:
+    """A limit that a thread has asked for."""
 
     def __init__(self, threads: int) -> None:
         self.threads, self.thread, self.process = threads, threading.get_ident(), process.forks()
@@ -34,54 +34,54 @@ class _Limit:
     def __init__(self) -> None:
         self._lock = Lock()
         self._libraries: list[Any] | None = None
-        self._asks: dict[_Ask, None] = {}  # in the order in which they came
+        self._requests: dict[_Request, None] = {}  # in the order in which they came
         self._before: dict[tuple[str, int | None], int] = {}  # by library, and thread where each has its own limit
 
     def find(self) -> None:
-        """Look which libraries the process has loaded."""
+        """Find the libraries that the process has loaded."""
         self._libraries = libraries().select(user_api="blas").lib_controllers
 
-    def enter(self, ask: _Ask) -> None:
-        """Apply the limit of `ask`."""
-        self._asks[ask] = None
-        self._settle()
+    def enter(self, request: _Request) -> None:
+        """Apply the limit of `request`."""
+        self._requests[request] = None
+        self._apply()
 
-    def leave(self, ask: _Ask) -> None:
-        """Remove the limit of `ask`; without any limits left, the threads of before are restored."""
-        self._asks.pop(ask, None)
-        self._settle()
+    def leave(self, request: _Request) -> None:
+        """Remove the limit of `request`; without any limits left, the number of threads of before is restored."""
+        self._requests.pop(request, None)
+        self._apply()
 
-    def _settle(self) -> None:
+    def _apply(self) -> None:
         with self._lock.held():
             if self._libraries is None:
                 self.find()
             # Threads of the parent do not exist in a forked child.
-            here = [ask for ask in self._asks.copy() if ask.process == process.forks()]
-            innermost = {ask.thread: ask.threads for ask in here}
+            requests = [r for r in self._requests.copy() if r.process == process.forks()]
+            innermost = {r.thread: r.threads for r in requests}
             for library in self._libraries or ():
                 # OpenBLAS on OpenMP has a limit for each thread that calls it.
                 thread = threading.get_ident() if getattr(library, "threading_layer", "") == "openmp" else None
-                wanted = min(innermost.values(), default=None) if thread is None else innermost.get(thread)
-                self._set(library, (library.filepath, thread), wanted)
+                threads = min(innermost.values(), default=None) if thread is None else innermost.get(thread)
+                self._set(library, (library.filepath, thread), threads)
 
-    def _set(self, library: Any, key: tuple[str, int | None], wanted: int | None) -> None:
-        now = library.num_threads
-        if now is None:
+    def _set(self, library: Any, key: tuple[str, int | None], threads: int | None) -> None:
+        current = library.num_threads
+        if current is None:
             return  # unknown
-        if wanted is not None:
-            self._before.setdefault(key, now)
-            _set_threads(library, wanted, now)
+        if threads is not None:
+            self._before.setdefault(key, current)
+            _set_threads(library, threads, current)
         elif key in self._before:
-            _set_threads(library, self._before[key], now)
+            _set_threads(library, self._before[key], current)
             del self._before[key]
 
 
-def _set_threads(library: Any, wanted: int, now: int) -> None:
-    if now != wanted:
+def _set_threads(library: Any, threads: int, current: int) -> None:
+    if current != threads:
         # Newer threadpoolctl follows only the first thread that sets a limit, until it is told to forget that one.
         forget = getattr(library, "clear_controlling_thread", lambda force: None)
         forget(force=True)
-        library.set_num_threads(wanted)
+        library.set_num_threads(threads)
         forget(force=True)
 
 
@@ -93,8 +93,8 @@ def limited(threads: int) -> TemporaryChange:
 
     Within a thread the innermost limit applies, between threads the smallest.
     """
-    ask = _Ask(threads)
-    return TemporaryChange(partial(_limit.enter, ask), partial(_limit.leave, ask))
+    request = _Request(threads)
+    return TemporaryChange(partial(_limit.enter, request), partial(_limit.leave, request))
 
 
 def single_threaded() -> TemporaryChange:

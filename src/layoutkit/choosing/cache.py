@@ -1,4 +1,4 @@
-"""One bounded, counted cache for everything that planning makes: candidates, decisions, programs, routes."""
+"""The cache of everything that planning makes: candidates, decisions, programs, routes."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class Cost(NamedTuple):
         """The cost that timings show."""
         s = sorted(min(max(t, MIN_SECONDS), MAX_SECONDS) for t in seconds)
         median = s[len(s) // 2]
-        away = sorted(abs(t - median) for t in s)
-        return cls(_round(s[0]), _round(median), _round(away[len(s) // 2]), len(s))
+        deviations = sorted(abs(t - median) for t in s)
+        return cls(_round(s[0]), _round(median), _round(deviations[len(s) // 2]), len(s))
 
     def merge(self, other: Cost) -> Cost:
         """Both measurements as one: the least of all, means of medians and spreads weighted by their counts."""
@@ -61,7 +61,7 @@ class Cost(NamedTuple):
         return Cost(least, max(least, median), spread, min(count, MAX_COUNT))
 
     def covers(self, other: Cost) -> bool:
-        """Whether `other` says no more than this does."""
+        """Whether `other` has no more timings and no lower least time."""
         return self.count >= other.count and self.min <= other.min
 
 
@@ -75,22 +75,22 @@ def _round(x: float) -> float:
 def merge(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> None:
     """Add the measurements of `other` to `into`."""
     for problem, candidates in other.items():
-        mine = into.setdefault(problem, {})
+        costs = into.setdefault(problem, {})
         for name, cost in candidates.items():
-            mine[name] = mine[name].merge(cost) if name in mine else cost
+            costs[name] = costs[name].merge(cost) if name in costs else cost
 
 
 def adopt(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> bool:
-    """Add those measurements of `other` that say more than `into` does: of more timings, or of a lower least. So
-    nothing is added twice. Returns whether anything was."""
-    more: Costs = {}
+    """Add those measurements of `other` that `into` does not cover, so that nothing is added twice. Returns whether any
+    were."""
+    added: Costs = {}
     for problem, candidates in other.items():
-        mine = into.get(problem, {})
-        news = {name: c for name, c in candidates.items() if name not in mine or not mine[name].covers(c)}
-        if news:
-            more[problem] = news
-    merge(into, more)
-    return bool(more)
+        costs = into.get(problem, {})
+        new = {name: c for name, c in candidates.items() if name not in costs or not costs[name].covers(c)}
+        if new:
+            added[problem] = new
+    merge(into, added)
+    return bool(added)
 
 
 def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object], best: int | None = None) -> str:
@@ -129,7 +129,7 @@ def _fields(c: Cost) -> str:
     return f"[{times}, {c.count}]"
 
 
-class Book(Mapping[str, dict[str, Cost]]):
+class CostFile(Mapping[str, dict[str, Cost]]):
     """The costs of a text, problem by problem; each is parsed when it is first asked for.
 
     Attributes
@@ -137,7 +137,7 @@ class Book(Mapping[str, dict[str, Cost]]):
     machine : dict
         The identity that the text was measured on.
     dropped : dict of str to str
-        Problems left out as far as is known, and why: their keys cannot be, or their costs, when looked at, were none.
+        Problems left out so far, and why: keys are checked at once, costs when they are asked for.
 
     Raises
     ------
@@ -163,7 +163,7 @@ class Book(Mapping[str, dict[str, Cost]]):
             raise ValueError("costs: expected an object, laid out as a cost table's is")
         self.dropped: dict[str, str] = {}
         self._text: dict[str, str] = {}
-        self._known: dict[str, dict[str, Cost]] = {}
+        self._parsed: dict[str, dict[str, Cost]] = {}
         problems = problems[:-3]
         for chunk in problems.removeprefix("  ").split(',\n  "') if problems else ():
             key, opening, value = chunk.removeprefix('"').partition('": {\n')  # no string has a line end in it
@@ -172,7 +172,7 @@ class Book(Mapping[str, dict[str, Cost]]):
             problem = _json(f'"{key}"') if "\\" in key else key
             if problem in self._text or problem in self.dropped:
                 raise ValueError(f"costs of {shortened(repr(problem))}: twice")
-            why = keys.fault(problem)
+            why = keys.why_invalid(problem)
             if why:
                 self.dropped[problem] = why
             else:
@@ -180,22 +180,22 @@ class Book(Mapping[str, dict[str, Cost]]):
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
-        costs = self._known.get(problem)
+        costs = self._parsed.get(problem)
         if costs is None:
             try:
                 costs = _candidates(problem, self._text[problem])
             except ValueError as error:
                 costs, self.dropped[problem] = {}, shortened(str(error))
                 del self._text[problem]
-            self._known[problem] = costs
+            self._parsed[problem] = costs
         return costs
 
-    def whole(self) -> Costs:
-        """All of it, without what is dropped."""
+    def all_costs(self) -> Costs:
+        """The costs of all problems but those dropped."""
         return {problem: costs for problem in self if (costs := self[problem]) or problem not in self.dropped}
 
-    def complaint(self) -> str:
-        """What is dropped, in words; empty if nothing is, as far as is known."""
+    def describe_dropped(self) -> str:
+        """What was dropped so far, in words; empty if nothing was."""
         if not self.dropped:
             return ""
         problem, why = next(iter(self.dropped.items()))
@@ -205,25 +205,22 @@ class Book(Mapping[str, dict[str, Cost]]):
         return problem in self._text
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._text))  # looking at one may drop it
+        return iter(list(self._text))  # parsing one may drop it
 
     def __len__(self) -> int:
         return len(self._text)
 
     def check(self, identity: Mapping[str, object]) -> None:
         """ValueError that says what differs, if this was not measured on `identity`."""
-        theirs = self.machine
-        if theirs != identity:
-            differing = [k for k in {**identity, **theirs} if theirs.get(k) != identity.get(k)]
-            why = ", ".join(
-                f"{shortened(k)} {shortened(repr(theirs.get(k)))} there and {shortened(repr(identity.get(k)))} here"
-                for k in differing[:9]
-            )
+        if self.machine != identity:
+            pairs = ((k, self.machine.get(k), identity.get(k)) for k in {**identity, **self.machine})
+            differing = [(k, repr(there), repr(here)) for k, there, here in pairs if there != here][:9]
+            why = ", ".join(f"{shortened(k)} {shortened(a)} there and {shortened(b)} here" for k, a, b in differing)
             raise ValueError(f"measured on another machine or build: {why}")
 
 
 def shortened(text: str, most: int = SHOWN_CHARACTERS) -> str:
-    """As much of `text` as an error shows."""
+    """`text` as an error shows it."""
     return text if len(text) <= most else f"{text[:most]}.."
 
 
@@ -251,9 +248,9 @@ def _candidates(problem: str, text: str) -> dict[str, Cost]:
 
 def parse(text: str, identity: Mapping[str, object]) -> Costs:
     """All costs in a table's text but those dropped; ValueError says why it is no table of this machine."""
-    book = Book(text)
-    book.check(identity)
-    return book.whole()
+    file = CostFile(text)
+    file.check(identity)
+    return file.all_costs()
 
 
 def _cost(problem: str, name: str, fields: object) -> Cost:

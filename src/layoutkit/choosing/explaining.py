@@ -1,4 +1,4 @@
-"""What a plan says of itself: the problem and its candidates in words, and what decided."""
+"""Plans in words: the candidates in a table, and what decided."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def table(choices: Sequence[Choice], verbose: bool) -> list[str]:
     """The first candidates in aligned lines, best first; with `verbose` by the names that the cost table has, too."""
     shown, best = choices[:SHOWN_CANDIDATES], choices[0].seconds
     rows = [tuple(heading for heading, _ in _COLUMNS), *(_row(c, best, verbose) for c in shown)]
-    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in kept}
+    used = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in used}
     lines = []
     for mark, row in zip(("  ", "->", *["  "] * len(shown)), rows):
-        cells = (f"{row[i]:{_COLUMNS[i][1]}{widths[i]}}" for i in kept)
+        cells = (f"{row[i]:{_COLUMNS[i][1]}{widths[i]}}" for i in used)
         lines.append(f"{mark} {'  '.join(cells)}".rstrip())
     if len(choices) > len(shown):
         more, most = len(choices) - len(shown), max(c.seconds for c in choices[SHOWN_CANDIDATES:])

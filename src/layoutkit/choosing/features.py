@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log2
 
-APART = 4.0  # octaves: what differs in kind lies as far apart as sixteen times the size
+KIND = 4.0  # octaves: what differs in kind is as distant as sixteen times the size
 
 
 def log(n: float) -> float:

@@ -1,8 +1,8 @@
-"""A file that several processes write: one at a time, each putting a whole one in its place.
+"""Files that several processes write: one at a time, each replacing the whole file.
 
 Locks are POSIX record locks: they go with the process that took them, however it ends, and a forked child has none of
 them. They hold between processes only, so this one's threads take turns under a lock of its own. A new file is written
-under a name of its own, locked, and then gets the name: what no process has locked was left behind by one that died.
+under a temporary name, locked, and then renamed: temporary files that no process has locked were left by one that died.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _writing = Lock(again=True)
 
 
 def text(path: str | os.PathLike, most: int) -> str:
-    """What a file says; OSError or ValueError where there is none, or one of more than `most` bytes."""
+    """The text of a file; OSError or ValueError where there is none, or one of more than `most` bytes."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
     with open(handle, "rb") as f:
         status = os.fstat(handle)
@@ -39,12 +39,12 @@ def text(path: str | os.PathLike, most: int) -> str:
 
 
 def rewrite(path: Path, content: Callable[[], bytes], timeout: float) -> None:
-    """Replace a file by what `content` makes of it while nobody else does.
+    """Replace a file by what `content` returns, while no other process does.
 
     Raises
     ------
     TimeoutError
-        Others were at it for `timeout` seconds.
+        Other processes wrote for `timeout` seconds.
     """
     end = time.monotonic() + timeout
     with _writing.held(timeout), open(f"{path}.lock", "ab") as f:
@@ -93,7 +93,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _open_file(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # whatever has come there since it was listed
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # it may have been replaced since it was listed
 
 
 def _lock(f: IO[bytes], supported: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""What a cost table may know problems by: the grammar of each operation's keys, every part of it bounded.
+"""The keys of problems in cost tables: a grammar for each operation, every part of it bounded.
 
 A table may come from anywhere. Its keys are checked against this when it is read, in time that is linear in their
 length; whatever passes describes a problem of bounded size to those that look at it.
@@ -19,7 +19,7 @@ _TAG = "[A-Za-z]{1,15}(?:[0-9]{1,9}[A-Za-z]){0,16}"
 _WORD = "[0-9]{0,9}[a-z](?:/[0-9]{1,18})?"
 LAYOUT = f"(?:{_TAG}|{_WORD}(?: {_WORD}){{0,30}})"  # as `notation.key` writes it, a space only where no tag can say it
 
-_grammars: dict[str, str] = {}  # patterns, which `re` compiles when they are first used, and keeps
+_grammars: dict[str, str] = {}  # patterns
 
 
 def sizes(most: int) -> str:
@@ -50,8 +50,8 @@ def operation(key: str) -> str:
     return key.partition(" ")[0]
 
 
-def fault(key: str) -> str | None:
-    """Why `key` is none that a table may hold; None if it is one. Those of no operation of ours may be any text."""
+def why_invalid(key: str) -> str | None:
+    """Why a table may not hold `key`; None if it may. Keys of unknown operations may be any text."""
     if len(key) > MAX_KEY:
         return f"a key of {len(key)} characters, at most {MAX_KEY}"
     grammar = _grammars.get(operation(key))

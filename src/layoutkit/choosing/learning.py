@@ -1,9 +1,9 @@
 """Learning by use: the calls of a problem try its candidates, where all of them give the same bits.
 
-The first calls run the pick, the candidate that is expected to be the best, and are timed. Later ones try others: each
-in growing parts, so that one which is slower is given up early; then the best one known does all of the work again.
-Each is compared with a call shortly before, since caches and other work make all calls faster or slower in time. When
-nothing is left to try, the pick and the best of the others take turns until both are known well enough.
+The first calls run the pick, the candidate that is expected to be the best, and are timed. Later ones try others, each
+in growing parts, so that a slower one is given up early; then the best one so far does all of the work again. Each is
+compared with a call shortly before, since caches and other work make all calls faster or slower over time. When nothing
+is left to try, the pick and the best of the others take turns until both have enough timings.
 
 The time that this loses, compared with calls of the pick only, is counted, and stays below a tenth of the time of all
 calls so far (ten at least): the next trial waits until it fits. Calls that write to new memory are not compared with
@@ -32,7 +32,7 @@ FIRST_CALLS = 10
 RISK = 0.3  # the most that a trial is expected to lose, in calls of the pick
 BUILD_SECONDS = 0.5e-3  # expected at least for building the first candidate after the pick
 RATIOS = (8.0, 5.0, 3.0, 2.0, 1.3, 1.5, 2.5)  # a trial is given up when it is so many times slower after 1/128, .., 1/2
-SLACK_SECONDS = 10e-6  # in which it is not given up: caches are cold, threads have to wake
+SLACK_SECONDS = 10e-6  # in which it is not given up: caches may be cold, threads asleep
 MAX_TRIALS, MAX_CALLS = 8, 1000
 GAIN_RATIO = 0.97  # of the pick's time: candidates that take more do not replace it
 EVEN_RATIO = 1.001  # of a candidate to the best one, at least, in the cost table
@@ -44,8 +44,8 @@ MAX_LEARNT = 1024  # problems that one process adds to the table
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
-class Way(Protocol):
-    """The callable that a candidate has built."""
+class Runner(Protocol):
+    """What a candidate builds."""
 
     def __call__(self, *call: Any) -> object:
         """Carry out a call."""
@@ -60,7 +60,7 @@ class Way(Protocol):
 
 
 def learns(ranked: Sequence[Choice]) -> bool:
-    """Whether calls that `ranked` was decided for learn."""
+    """Whether calls learn, given their ranked candidates."""
     return (
         tuning.mode() == "learn"
         and len(ranked) > 1
@@ -69,8 +69,8 @@ def learns(ranked: Sequence[Choice]) -> bool:
     )
 
 
-class Tried:
-    """A candidate that ran.
+class Attempt:
+    """The timings of a candidate that ran.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Tried:
         Its time divided by the pick's in neighbouring calls; extrapolated if it was given up.
     """
 
-    def __init__(self, name: str, run: Way) -> None:
+    def __init__(self, name: str, run: Runner) -> None:
         self.name, self.run, self.ratio = name, run, 1.0
         self.seconds: list[float] = []
 
@@ -93,7 +93,7 @@ class Timing(NamedTuple):
     clean: bool  # the thread did not wait for its core, as far as `seconds` show
 
 
-class Watch:
+class Stopwatch:
     """Takes timings of calls on so many threads.
 
     On one thread the seconds are CPU time, without waiting for a core.
@@ -130,33 +130,33 @@ class Learner:
 
     Attributes
     ----------
-    best : Way
+    best : Runner
         The best one so far.
-    over : bool
+    finished : bool
         Nothing more will be learnt.
     """
 
     def __init__(
         self,
         choices: Sequence[Choice],
-        build: Callable[[str], Way | None],
+        build: Callable[[str], Runner | None],
         threads: int,
         problem: Problem | None = None,
     ) -> None:
         self._untried = [c.candidate.name for c in choices]
         self._expected = {c.candidate.name: c.seconds for c in choices}
         self._build, self._problem = build, problem
-        self._watch, self._build_seconds = Watch(threads), 0.0
+        self._stopwatch, self._build_seconds = Stopwatch(threads), 0.0
         self._pick = self._leader = self._first()  # leader: the best so far
         self._build_seconds = max(self._build_seconds, BUILD_SECONDS)
         self._tried = [self._pick]
-        self._again: set[str] = set()  # candidates whose first timing was unusable
+        self._retries: set[str] = set()  # candidates whose first timing was unusable
         self._trials = self._calls = self._timed = 0
         self._least = self._recent = inf  # seconds of the pick at best, and of the leader in the call number `_timed`
         self._loss, self._deciding = 0.0, False
-        self._calm = True  # whether the machine was, when last checked
-        self._turns = [True]  # one thread at a time takes it
-        self.best, self.over = self._pick.run, False
+        self._undisturbed = True  # whether the last timing was
+        self._token = [True]  # of the thread that learns
+        self.best, self.finished = self._pick.run, False
 
     @property
     def name(self) -> str:
@@ -165,22 +165,22 @@ class Learner:
 
     def __call__(self, *call: Any) -> None:
         """Carry out a call."""
-        if self.over:
+        if self.finished:
             self.best(*call)
             return
         try:
-            turn = self._turns.pop()
+            token = self._token.pop()
         except IndexError:
             self.best(*call)
             return
         try:
             self._learn(call)
         finally:
-            self._turns.append(turn)
+            self._token.append(token)
 
     def report(self) -> str:
         """What was tried, in words."""
-        verb = "learnt" if self.over else "learning"
+        verb = "learnt" if self.finished else "learning"
         if self._least == inf:
             return f"{verb} by use: nothing yet"
         texts = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
@@ -189,67 +189,67 @@ class Learner:
         ]
         return f"{verb} by use in {self._calls} calls: {', '.join(texts)}"
 
-    def _first(self) -> Tried:
+    def _first(self) -> Attempt:
         while self._untried:
             name = self._untried.pop(0)
             run = self._built(name)
             if run is not None:
-                return Tried(name, run)
+                return Attempt(name, run)
         raise ValueError("no candidate is fit")
 
-    def _built(self, name: str) -> Way | None:
-        start = self._watch.now()
+    def _built(self, name: str) -> Runner | None:
+        start = self._stopwatch.now()
         run = self._build(name)
-        self._build_seconds = self._watch.now() - start
+        self._build_seconds = self._stopwatch.now() - start
         return run
 
     def _learn(self, call: tuple) -> None:
         self._calls += 1
         trial = self._trial()
-        start = self._watch.now()
+        start = self._stopwatch.now()
         if trial is not None:
-            ran = self._attempt(trial, call)
+            useful = self._attempt(trial, call)
         else:
             self._advance()
-            ran = self._time(call) if self._wants_timing() else self._run_best(call)
-        self._loss += self._watch.now() - start - ran
+            useful = self._time(call) if self._wants_timing() else self._run_best(call)
+        self._loss += self._stopwatch.now() - start - useful
 
     def _wants_timing(self) -> bool:
-        return not self.over and (self._deciding or (not self._is_recent() and self._is_affordable()))
+        return not self.finished and (self._deciding or (not self._is_recent() and self._is_affordable()))
 
     def _is_recent(self) -> bool:
-        return self._calm and self._recent < inf and self._calls - self._timed <= RECENT_CALLS
+        return self._undisturbed and self._recent < inf and self._calls - self._timed <= RECENT_CALLS
 
     def _run_best(self, call: tuple) -> float:
-        start = self._watch.now()
+        start = self._stopwatch.now()
         self.best(*call)
-        return self._watch.now() - start
+        return self._stopwatch.now() - start
 
     def _time(self, call: tuple) -> float:
         """Run the best one so far, or in the end that and the pick in turns; returns the seconds."""
-        one = self._leader
-        if self._deciding and len(self._pick.seconds) < len(one.seconds):
-            one = self._pick
-        timing, _ = self._watch.time(one.run, *call)
-        self._calm = timing.clean
-        if one is not self._pick and not timing.faults:
+        timed = self._leader
+        if self._deciding and len(self._pick.seconds) < len(timed.seconds):
+            timed = self._pick
+        timing, _ = self._stopwatch.time(timed.run, *call)
+        self._undisturbed = timing.clean
+        if timed is not self._pick and not timing.faults:
             self._loss += timing.seconds - self._least
         if timing.clean and not timing.faults:
-            one.seconds.append(timing.seconds)
+            timed.seconds.append(timing.seconds)
             self._recent, self._timed = timing.seconds, self._calls
-            if one is self._pick:
+            if timed is self._pick:
                 self._least = min(self._least, timing.seconds)
         return timing.seconds
 
-    def _attempt(self, trial: Tried, call: tuple) -> float:
+    def _attempt(self, trial: Attempt, call: tuple) -> float:
         """Try a candidate; returns the seconds of all that ran."""
         self._trials += 1
         limit = self._recent
-        timing, (seconds, share) = self._watch.time(trial.run.attempt, *call, limit, SLACK_SECONDS, *RATIOS)
-        ran, slower = timing.seconds, share < 1 or timing.seconds > limit
-        self._calm = timing.clean
+        timing, (seconds, share) = self._stopwatch.time(trial.run.attempt, *call, limit, SLACK_SECONDS, *RATIOS)
+        seconds_run, slower = timing.seconds, share < 1 or timing.seconds > limit
+        self._undisturbed = timing.clean
         if share < 1:
-            ran += self._run_best(call)
+            seconds_run += self._run_best(call)
             self._loss += timing.seconds
             trial.ratio = self._leader.ratio * seconds / share / limit
         else:
@@ -257,20 +257,20 @@ class Learner:
             trial.ratio = self._leader.ratio * timing.seconds / limit
             if timing.clean and timing.faults <= SCRATCH_FAULTS:
                 trial.seconds.append(timing.seconds)
-        if trial.name not in self._again and slower and (timing.faults or not timing.clean):
-            self._again.add(trial.name)
+        if trial.name not in self._retries and slower and (timing.faults or not timing.clean):
+            self._retries.add(trial.name)
             self._untried.append(trial.name)
         elif trial.seconds or share < 1:
             self._tried.append(trial)
             if trial.seconds and trial.ratio < min(GAIN_RATIO, self._leader.ratio):
                 self._recent, self._timed = timing.seconds, self._calls
-                self._lead(trial)
-        return ran
+                self._set_leader(trial)
+        return seconds_run
 
-    def _lead(self, one: Tried) -> None:
-        self._leader, self.best = one, one.run
+    def _set_leader(self, leader: Attempt) -> None:
+        self._leader, self.best = leader, leader.run
 
-    def _trial(self) -> Tried | None:
+    def _trial(self) -> Attempt | None:
         """The next candidate to try, if it may be tried now."""
         if self._deciding or not self._is_recent():
             return None
@@ -279,7 +279,7 @@ class Learner:
             run = self._built(name)
             self._loss += self._build_seconds
             if run is not None and not any(run is t.run for t in self._tried):
-                return Tried(name, run)
+                return Attempt(name, run)
         return None
 
     def _is_affordable(self) -> bool:
@@ -289,25 +289,26 @@ class Learner:
         return lost <= LOSS_SHARE * self._least * max(FIRST_CALLS, self._calls)
 
     def _next(self) -> str | None:
-        """One candidate of each way first, by estimate; then the others of the best way; then those whose first timing
-        was unusable."""
-        if self.over or self._trials >= MAX_TRIALS:
+        """One candidate of each algorithm first, by estimate; then the others of the best algorithm; then those whose
+        first timing was unusable."""
+        if self.finished or self._trials >= MAX_TRIALS:
             return None
-        new = [name for name in self._untried if name not in self._again]
-        ways = {_way(t.name) for t in self._tried} | {_way(name) for name in self._again}
+        new = [name for name in self._untried if name not in self._retries]
+        tried = {_algorithm(t.name) for t in self._tried} | {_algorithm(name) for name in self._retries}
         for name in new:
-            if _way(name) not in ways:
+            if _algorithm(name) not in tried:
                 return name
-        return next((n for n in new if _way(n) == _way(self._leader.name)), next(iter(self._again_left()), None))
+        best = _algorithm(self._leader.name)
+        return next((n for n in new if _algorithm(n) == best), next(iter(self._retries_left()), None))
 
-    def _again_left(self) -> list[str]:
-        return [name for name in self._untried if name in self._again]
+    def _retries_left(self) -> list[str]:
+        return [name for name in self._untried if name in self._retries]
 
     def _advance(self) -> None:
         """Begin to decide, or end, if it is time to."""
         late = self._calls > MAX_CALLS or self._least < MIN_SECONDS
         exhausted = self._least < inf and self._is_affordable() and self._next() is None
-        if self.over or not (late or self._deciding or exhausted):
+        if self.finished or not (late or self._deciding or exhausted):
             return
         if not late and not self._deciding and self._leader is not self._pick:
             self._deciding = True
@@ -319,8 +320,8 @@ class Learner:
             if pick.seconds and leader.seconds:
                 leader.ratio = min(leader.seconds) / min(pick.seconds)
             if leader.ratio >= GAIN_RATIO:
-                self._lead(pick)
-        self.over = True
+                self._set_leader(pick)
+        self.finished = True
         doubted = self._least > DOUBT_RATIO * self._expected[pick.name]  # other work may have disturbed all calls
         if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS and not doubted:
             _record(self._problem, pick, self._leader, self._tried[1:])
@@ -328,12 +329,12 @@ class Learner:
             t.run = self.best  # the others are not needed any more
 
 
-def _way(name: str) -> str:
-    """Candidates of one way begin with the same word."""
+def _algorithm(name: str) -> str:
+    """The first word of a candidate's name."""
     return name.partition(" ")[0]
 
 
-def _record(problem: Problem, pick: Tried, best: Tried, others: Sequence[Tried]) -> None:
+def _record(problem: Problem, pick: Attempt, best: Attempt, others: Sequence[Attempt]) -> None:
     """Record whole calls in the cost table, scaled to the pick's present time. A candidate that was not better by
     enough to replace the best is not recorded as better."""
     others = [t for t in others if t.seconds]

@@ -79,19 +79,19 @@ def peak_rate(threads: int, types: str = "f32", again: bool = False) -> float:
 
 
 def copy_limit(rate: float, moved: int, threads: int) -> float | None:
-    """`copy_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
-    known = _profile() if moved >= MIN_COPY_BYTES else None
-    least = 2e9 * LINE_BYTES / max(known.copy_memory, known.stream) if known else 0.0
+    """`copy_rate`; None if this machine is disturbed now, judged by `rate` and its profile."""
+    profile = _profile() if moved >= MIN_COPY_BYTES else None
+    least = 2e9 * LINE_BYTES / max(profile.copy_memory, profile.stream) if profile else 0.0
     return _plausible(partial(copy_rate, moved, threads), rate, least)
 
 
 def peak_limit(rate: float, threads: int, types: str) -> float | None:
-    """`peak_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
-    known, least = _profile(), 0.0
-    if known and (step := known.step(types)):
+    """`peak_rate`; None if this machine is disturbed now, judged by `rate` and its profile."""
+    profile, least = _profile(), 0.0
+    if profile and (step := profile.step(types)):
         row = registry.best("peak", types)[0]
-        sure = max(1.0, min(threads, cores()) / 2)  # threads may share a core
-        least = sure * 1e9 * 2 * row.lanes * row.kr / step
+        full_cores = max(1.0, min(threads, cores()) / 2)  # threads may share a core
+        least = full_cores * 1e9 * 2 * row.lanes * row.kr / step
     return _plausible(partial(peak_rate, threads, types), rate, least)
 
 
@@ -109,6 +109,6 @@ def _profile() -> MachineProfile | None:
 
 
 def disturbed(what: str, source: str) -> str:
-    """What to say in place of a share of a limit, of a cost from this source."""
+    """What `explain` says in place of a share of a limit, of a cost from this source."""
     also = ", or the estimate is wrong" * (source == "estimated")
     return f"this machine is disturbed now{also}: no share of {what} is given"

@@ -29,7 +29,7 @@ _assumed: ContextVar[dict[int, int] | None] = ContextVar("caches", default=None)
 
 @contextmanager
 def assumed_caches(sizes: dict[int, int]) -> Iterator[None]:
-    """Plans made inside, and not kept from before, are for a machine with these caches."""
+    """Plans made inside, unless cached before, are for a machine with these caches."""
     token = _assumed.set(sizes)
     try:
         yield

@@ -1,9 +1,9 @@
-"""The machine profile: what a core and its memory take for the simple things that estimates are made of.
+"""The machine profile: seconds of the simple operations that estimates are made of.
 
-Constants of estimates are those of the machine that the shipped costs were measured on. Its profile comes with them.
-That of this machine is measured in a second and kept beside its cost table: by `python -m layoutkit.bench`, or by the
-first process that saves costs there. `scale` is one divided by the other, figure by figure: how many times as long
-everything takes here. So a table corrects only what is left when both machines are accounted for.
+The constants of estimates are those of the machine that the shipped costs were measured on, whose profile comes with
+them. That of this machine is measured in a second and stored beside its cost table: by `python -m layoutkit.bench`, or
+by the first process that saves costs there. `scale` is the ratio of the two, figure by figure: how many times as long
+everything takes here. Corrections by cost tables are relative to that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_LARGE_BYTES = 256 << 20
 
 
 class MachineProfile(NamedTuple):
-    """Nanoseconds on one core, but for `copy_all`."""
+    """Nanoseconds on one core, except `copy_all`."""
 
     fma_f32: float  # a vector of fused multiply-adds
     fma_f64: float
@@ -64,7 +64,7 @@ class MachineProfile(NamedTuple):
 
     @classmethod
     def of(cls, figures: Any) -> MachineProfile | None:
-        """The profile that a mapping describes, from wherever it comes; None if it describes none."""
+        """The profile in a mapping, which may come from anywhere; None if there is none."""
         try:
             steps = tuple((str(types), float(x)) for types, x in figures.get("steps", {}).items())
             profile = cls(**{name: float(x) for name, x in figures.items() if name != "steps"}, steps=steps)
@@ -74,7 +74,7 @@ class MachineProfile(NamedTuple):
 
     @property
     def content(self) -> dict[str, Any]:
-        """What `of` makes it of again."""
+        """The mapping that `of` reads."""
         return self._asdict() | {"steps": dict(self.steps)}
 
     def rounded(self, digits: int) -> MachineProfile:
@@ -82,8 +82,8 @@ class MachineProfile(NamedTuple):
         figures = (round(x, digits) for x in self.figures)
         return MachineProfile._make((*figures, tuple((types, round(x, digits)) for types, x in self.steps)))
 
-    def over(self, other: MachineProfile) -> MachineProfile:
-        """By how much each figure that is known of both is larger than the other machine's."""
+    def relative_to(self, other: MachineProfile) -> MachineProfile:
+        """Each figure that both have, divided by the other machine's."""
         figures = map(_ratio, self.figures, other.figures)
         both = ((types, x, other.step(types)) for types, x in self.steps)
         return MachineProfile._make(
@@ -96,14 +96,14 @@ def _ratio(a: float, b: float) -> float:
 
 
 FIGURES = MachineProfile._fields[:-1]  # that every profile has
-SAME = MachineProfile._make((*[1.0] * len(FIGURES), ()))
+UNIT_SCALE = MachineProfile._make((*[1.0] * len(FIGURES), ()))
 _scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 
 def scale() -> MachineProfile:
     """How many times as long each figure is as on the machine that the constants of estimates are of."""
     current = _scale.get()
-    return SAME if current is None else current
+    return UNIT_SCALE if current is None else current
 
 
 @contextlib.contextmanager
@@ -117,7 +117,7 @@ def scaled(by: MachineProfile) -> Iterator[None]:
 
 
 def path(table: Path) -> Path:
-    """Where the profile of this machine is kept, beside its cost table."""
+    """The file of the profile of this machine, beside its cost table."""
     return table.with_name(table.name.replace("costs-", "profile-", 1))
 
 
@@ -142,14 +142,14 @@ def _content(profile: MachineProfile) -> bytes:
 
 
 def measure_once(table: Path) -> bool:
-    """Measure this machine and keep its profile beside its cost table, unless there is one, or some process is at it.
+    """Measure this machine and store its profile beside its cost table, unless there is one or another process does.
 
-    Returns whether it was; what prevents it only leaves estimates as they are.
+    Returns whether it was measured; failing that, estimates stay as they are.
     """
     file, measured = path(table), False
 
     def stored() -> MachineProfile | None:
-        read.cache_clear()  # others may have been here
+        read.cache_clear()  # other processes may have written it
         return read(file)
 
     def content() -> bytes:
@@ -196,8 +196,8 @@ def measure() -> MachineProfile:
 
         return _least(call)
 
-    far = 4096 + LINE_BYTES
-    pages, line = large // far, (LINE_BYTES, 1, 1)
+    stride = 4096 + LINE_BYTES
+    pages, line = large // stride, (LINE_BYTES, 1, 1)
     peaks = dict.fromkeys(k.types for k in registry.kernels("peak"))
     return MachineProfile(
         fma_f32=fma("f32"),
@@ -207,9 +207,9 @@ def measure() -> MachineProfile:
         copy_memory=copy(large),
         stream=copy(large, True),
         copy_all=copy(large, True, cores()),
-        piece=nest("copy", 8, (pages, far, LINE_BYTES), line) / pages,
-        partial=nest("copy", 8, (pages, 48, far), (48, 1, 1)) / pages,
-        element=nest("gather", 32, (pages, far, 32), (8, 512, 4)) / (8 * pages),
+        piece=nest("copy", 8, (pages, stride, LINE_BYTES), line) / pages,
+        partial=nest("copy", 8, (pages, 48, stride), (48, 1, 1)) / pages,
+        element=nest("gather", 32, (pages, stride, 32), (8, 512, 4)) / (8 * pages),
         run=nest("copy", 8, (1000, 104, 40), (40, 1, 1)) / 1000,
         steps=tuple((types, fma(types)) for types in peaks if types not in ("f32", "f64")),
     )

@@ -19,7 +19,7 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 200
 WAITED_SHARE = 0.01  # of a clean timing, at most, its threads waited for a core
 STEADY_RATIO = 1.5  # of the median of timings to the least: above it, more timings are taken
 PATIENCE_SECONDS = 0.3  # to go on for at least, while other work on the machine spoils the timings
-HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # (rounds, ratio to the best): slower after them is out
+DROP_RATIOS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # (rounds, ratio to the best) beyond which candidates drop out
 FIRST_USE_CANDIDATES, FIRST_USE_SECONDS = 5, 0.15  # measured on first use, and the time for their rounds
 RIVAL_SHARE = 0.9  # of the best measured cost: candidates estimated below it are measured after all
 SECOND_LOOK_RATIO = 10  # candidates that took more times the best than this are not timed again
@@ -46,7 +46,7 @@ def measure(
     except MemoryError:
         return {}
     timings = timed(candidates_of(problem) if candidates is None else candidates, runner, seconds)
-    limit = HOPELESS[-1][1] * min((t.best for t in timings.values()), default=inf)
+    limit = DROP_RATIOS[-1][1] * min((t.best for t in timings.values()), default=inf)
     for name, t in timings.items():
         trusted = len(t.clean) >= (MIN_ROUNDS if t.best <= limit else 1)
         cost_table.record(problem.key, name, t.cost, doubtful=not trusted)
@@ -73,8 +73,8 @@ def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> 
     return {name: t for name, t in timings.items() if t.fits}
 
 
-_settled: dict[str, tuple] = {}  # by key, the `_state` in which a problem was last looked at
-MAX_SETTLED = 1 << 16  # problems
+_examined: dict[str, tuple] = {}  # by key, the `_state` in which a problem was last examined
+MAX_EXAMINED = 1 << 16  # problems
 
 
 def _state() -> tuple:
@@ -89,12 +89,12 @@ def first_use(problem: Problem) -> None:
     bad moment.
     """
     key = problem.key
-    if tuning.mode() != "measure" or _settled.get(key) == _state():
+    if tuning.mode() != "measure" or _examined.get(key) == _state():
         return
-    todo = _rivals(problem, known(key))
-    if len(_settled) >= MAX_SETTLED:
-        _settled.clear()
-    _settled[key] = _state()  # after `known`, which may have loaded the table
+    todo = _rivals(problem, tried_candidates(key))
+    if len(_examined) >= MAX_EXAMINED:
+        _examined.clear()
+    _examined[key] = _state()  # after `tried_candidates`, which may have loaded the table
     if len(candidates_of(problem)) < 2 or not todo or _needed(todo) > tuning.budget():
         return
     cost_table.save_at_exit()
@@ -104,19 +104,20 @@ def first_use(problem: Problem) -> None:
         pass
 
 
-def known(key: str) -> list[str]:
+def tried_candidates(key: str) -> list[str]:
     """Candidates of a problem that were measured, with or without success."""
     return [*cost_table.costs(key), *cost_table.doubtful(key)]
 
 
 def _rivals(problem: Problem, tried: Container[str]) -> list[Choice]:
     """A few untried candidates that may beat the best measured one; none where all timings were disturbed."""
-    order = rank(problem)
-    measured = [c.seconds for c in order if c.source == "measured"]
+    ranked = rank(problem)
+    measured = [c.seconds for c in ranked if c.source == "measured"]
     if not measured and cost_table.doubtful(problem.key):
         return []
     best = min(measured, default=inf)
-    return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL_SHARE * best][:FIRST_USE_CANDIDATES]
+    rivals = [c for c in ranked if c.candidate.name not in tried and c.seconds < RIVAL_SHARE * best]
+    return rivals[:FIRST_USE_CANDIDATES]
 
 
 class _Session:
@@ -124,11 +125,11 @@ class _Session:
 
     def __init__(self, problem: Problem) -> None:
         self._start = time.perf_counter()
-        self._thought = {c.candidate.name: c.seconds for c in rank(problem)}  # before anything is measured
+        self._expected = {c.candidate.name: c.seconds for c in rank(problem)}  # before anything is measured
         self._problem, self._runner = problem, problem.prepare()
 
     def run(self, todo: Sequence[Choice]) -> None:
-        tried, seconds = set(known(self._problem.key)), FIRST_USE_SECONDS
+        tried, seconds = set(tried_candidates(self._problem.key)), FIRST_USE_SECONDS
         try:
             while todo and _needed(todo) <= self._left():
                 leader = self._measured()[:1]  # timed again beside the others, under the same conditions
@@ -152,9 +153,9 @@ class _Session:
 
     def _doubted(self) -> list[Choice]:
         """Candidates that would be the best by their estimate, but took many times that."""
-        measured = [(c, self._thought[c.candidate.name]) for c in self._measured()]
+        measured = [(c, self._expected[c.candidate.name]) for c in self._measured()]
         best = min((c.seconds for c, _ in measured), default=inf)
-        return [c for c, thought in measured if thought < best and DOUBT_RATIO * thought < c.seconds]
+        return [c for c, expected in measured if expected < best and DOUBT_RATIO * expected < c.seconds]
 
 
 def _needed(choices: Sequence[Choice]) -> float:
@@ -162,34 +163,34 @@ def _needed(choices: Sequence[Choice]) -> float:
     return (2 + MIN_ROUNDS) * sum(c.seconds for c in choices)
 
 
-def _take_turns(every: Sequence[Timings], seconds: float) -> None:
-    for t in every:
+def _take_turns(timings: Sequence[Timings], seconds: float) -> None:
+    for t in timings:
         t.warm_up()
     start = time.perf_counter()
-    alive = list(every)
+    alive = list(timings)
     for rounds in range(1, MAX_ROUNDS):
         spent = time.perf_counter() - start
-        calm = all(t.steady for t in alive) or spent >= max(2 * seconds, PATIENCE_SECONDS)
-        if rounds >= MIN_ROUNDS and spent >= seconds and calm:
+        steady = all(t.steady for t in alive) or spent >= max(2 * seconds, PATIENCE_SECONDS)
+        if rounds >= MIN_ROUNDS and spent >= seconds and steady:
             break
-        factor = [f for after, f in HOPELESS if rounds >= after][-1]
-        limit = factor * min((t.best for t in every), default=inf)
+        factor = [f for after, f in DROP_RATIOS if rounds >= after][-1]
+        limit = factor * min((t.best for t in timings), default=inf)
         alive = [t for t in alive if t.fits and (not t.clean or t.best <= limit)]
         if not alive:
             break
         first = rounds % len(alive)
         for t in alive[first:] + alive[:first]:
             t.add()
-    best = min((t.best for t in every), default=inf)
-    for t in every:  # those that dropped out after one or two timings, which may have been disturbed, get more
+    best = min((t.best for t in timings), default=inf)
+    for t in timings:  # those that dropped out after one or two timings, which may have been disturbed, get more
         for _ in range(MIN_ROUNDS - len(t.clean)):
-            if not t.fits or t.best > SECOND_LOOK_RATIO * best or t.add() > HOPELESS[-1][1] * best:
+            if not t.fits or t.best > SECOND_LOOK_RATIO * best or t.add() > DROP_RATIOS[-1][1] * best:
                 break
             best = min(best, t.best)
 
 
 class Timings:
-    """The timings of one candidate; those during which its threads had to wait for a core are kept apart.
+    """The timings of one candidate, those during which its threads had to wait for a core separately.
 
     Attributes
     ----------
@@ -201,17 +202,17 @@ class Timings:
         self._run, self._calls = run, 1
         self.fits = True
         self.clean: list[float] = []
-        self.spoilt: list[float] = []
+        self.disturbed: list[float] = []
 
     @property
     def cost(self) -> Cost:
         """The clean timings as a cost; all of them if none is."""
-        return Cost.of(self.clean or self.spoilt)
+        return Cost.of(self.clean or self.disturbed)
 
     @property
     def best(self) -> float:
         """The least time so far, a clean one if there is any; infinite if it does not fit."""
-        return min(self.clean or self.spoilt) if self.fits else inf
+        return min(self.clean or self.disturbed) if self.fits else inf
 
     @property
     def steady(self) -> bool:
@@ -220,7 +221,7 @@ class Timings:
         return n >= MIN_ROUNDS and sorted(self.clean)[n // 2] <= STEADY_RATIO * self.best
 
     def warm_up(self) -> None:
-        """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
+        """Touch scratch memory, wake the threads, find out how many calls make a timing, and take the first one."""
         try:
             self._run()
         except MemoryError:
@@ -231,7 +232,7 @@ class Timings:
             self.add()
         if self.best < MIN_TIMING_SECONDS:
             self._calls += int(MIN_TIMING_SECONDS / self.best)
-            self.clean, self.spoilt = [], []
+            self.clean, self.disturbed = [], []
             self.add()
 
     def add(self) -> float:
@@ -246,8 +247,8 @@ class Timings:
             return inf
         seconds = max(time.perf_counter() - start, 1e-9)
         clean = machine.waited() - before <= WAITED_SHARE * seconds
-        (self.clean if clean else self.spoilt).append(seconds / self._calls)
+        (self.clean if clean else self.disturbed).append(seconds / self._calls)
         return seconds / self._calls
 
     def _give_up(self) -> None:
-        self.fits, self._run = False, lambda: None  # frees what it held for the others
+        self.fits, self._run = False, lambda: None  # frees its memory

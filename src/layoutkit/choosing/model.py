@@ -34,18 +34,18 @@ OFF_RATIO = 1e4  # an estimate that is off by more belongs to another problem: t
 MAX_PROBLEMS = 2048  # considered of a table and operation: more add little, and the search takes longer
 DATA = Path(__file__).parents[1] / "data"
 
-_readers: dict[str, Callable[[str], Problem]] = {}
+_parsers: dict[str, Callable[[str], Problem]] = {}
 
 
-def reads(operation: str, pattern: str = ".*"):
-    """Register the function that makes problems of keys that begin with `operation`, as tables hold them.
+def parses(operation: str, pattern: str = ".*"):
+    """Register the function that parses keys that begin with `operation`.
 
-    Tables may hold keys that match `pattern`. What they describe must be bounded: they may come from anywhere.
+    Tables, which may come from anywhere, may hold keys that match `pattern`; what they describe must be bounded.
     """
 
     def register(function: Callable[[str], Problem]):
         keys.grammar(operation, pattern)
-        _readers[operation] = function
+        _parsers[operation] = function
         return function
 
     return register
@@ -53,14 +53,14 @@ def reads(operation: str, pattern: str = ".*"):
 
 @lru_cache(16 * MAX_PROBLEMS)
 def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
-    """The problem that a table's key names, and its features; None if the key names none."""
-    function = _readers.get(keys.operation(key))
-    if function is None or keys.fault(key):
+    """The problem of a table's key, and its features; None if there is none."""
+    parse = _parsers.get(keys.operation(key))
+    if parse is None or keys.why_invalid(key):
         return None
     try:
-        problem = function(key)
+        problem = parse(key)
         return problem, problem.features()
-    except (ArithmeticError, ValueError):  # a key of another version, or nobody's
+    except (ArithmeticError, ValueError):  # a key of another version, or an invalid one
         return None
 
 
@@ -72,7 +72,7 @@ def this_machine() -> machine_profile.MachineProfile:
     here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
     shipped_machine = packaged(registry.isa()).machine if here else {}
     theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
-    return here.over(theirs) if here and theirs else machine_profile.SAME
+    return here.relative_to(theirs) if here and theirs else machine_profile.UNIT_SCALE
 
 
 def log_errors(key: str, costs: Mapping[str, Cost], isa: str) -> dict[str, float]:
@@ -81,7 +81,7 @@ def log_errors(key: str, costs: Mapping[str, Cost], isa: str) -> dict[str, float
     try:
         estimate = parsed[0].estimates() if parsed else None
         estimates = {name: estimate(name) for name in costs} if estimate else {}
-    except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
+    except (ArithmeticError, ValueError):  # an invalid key, in a table written by hand
         return {}
     ratios = {name: costs[name].min / seconds for name, seconds in estimates.items() if seconds}
     return {name: log(ratio) for name, ratio in ratios.items() if 1 / OFF_RATIO < ratio < OFF_RATIO}
@@ -99,15 +99,15 @@ class Neighbours:
     """The problems of one operation among `problems`, by their features: at most `MAX_PROBLEMS`, evenly drawn."""
 
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
-        some = [key for key in problems if keys.operation(key) == what]
-        some = some[:: -(-len(some) // MAX_PROBLEMS) or 1]
-        placed = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
-        self._keys = [key for key, _ in placed]
+        candidates = [key for key in problems if keys.operation(key) == what]
+        candidates = candidates[:: -(-len(candidates) // MAX_PROBLEMS) or 1]
+        parsed = [(key, problem[1]) for key in candidates if (problem := problem_of(key, isa))]
+        self._keys = [key for key, _ in parsed]
         # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
-        self._columns = [np.array(column, float) for column in zip(*(place for _, place in placed))]
+        self._columns = [np.array(column, float) for column in zip(*(features for _, features in parsed))]
 
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
-        """Keys and distances."""
+        """The keys of the nearest problems, and their distances."""
         if not self._keys:
             return []
         distances = np.zeros(len(self._keys))
@@ -118,11 +118,11 @@ class Neighbours:
 
 
 def packaged_file(isa: str) -> Path:
-    """Where the costs are that come with the package for an instruction set: one that only adds rows for narrow numbers
-    has those of the set that it adds to."""
+    """The file of the costs that come with the package for an instruction set: one that extends another set for narrow
+    numbers may share that set's."""
     own = DATA / f"costs-{isa}.txt"
-    added_to = DATA / f"costs-{isa.rpartition('_')[0]}.txt"
-    return added_to if not own.exists() and added_to.exists() else own
+    extended = DATA / f"costs-{isa.rpartition('_')[0]}.txt"
+    return extended if not own.exists() and extended.exists() else own
 
 
 @lru_cache(8)
@@ -153,13 +153,10 @@ Table = tuple[Neighbours, Callable[[str], Mapping[str, float]], float]
 
 
 def corrections(problem: Problem, own: bool = True) -> Corrections:
-    """By candidate, the factor that its estimate is off by, as far as the tables tell.
-
-    With `own` false only the table that comes with the package counts.
-    """
+    """The factors by which estimates are off, from both tables, or without `own` from the shipped one only."""
     isa, key = registry.isa(), problem.key
     try:
-        features = None if keys.fault(key) else problem.features()
+        features = None if keys.why_invalid(key) else problem.features()
     except (ArithmeticError, ValueError):
         features = None
     if features is None:
@@ -174,52 +171,53 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
 
 
 class Corrections(dict[str, float]):
-    """Factors by candidate; of one without, that of its `way`, else `common`; `basis`: what they rest on, in words."""
+    """Factors by candidate; by default those of its name without the kernel, else `common`. `basis`: their source, in
+    words."""
 
     def __init__(
-        self, factors: Mapping[str, float], common: float, basis: str = "", ways: Mapping[str, float] | None = None
+        self, factors: Mapping[str, float], common: float, basis: str = "", by_prefix: Mapping[str, float] | None = None
     ) -> None:
         super().__init__(factors)
-        self.common, self.basis, self._ways = common, basis, ways or {}
+        self.common, self.basis, self._by_prefix = common, basis, by_prefix or {}
 
     def __missing__(self, name: str) -> float:
-        return self._ways.get(way(name), self.common)
+        return self._by_prefix.get(without_kernel(name), self.common)
 
 
 @lru_cache(4096)
-def way(name: str) -> str:
-    """The name of a candidate without that of its kernel: what candidates of several kernels or types share."""
+def without_kernel(name: str) -> str:
+    """The name of a candidate without that of its kernel, shared by candidates of several kernels or types."""
     return " ".join(word for word in name.split() if not word.endswith(_isas()))
 
 
 @lru_cache(1)
 def _isas() -> tuple[str, ...]:
-    """What the names of kernels end with."""
+    """The suffixes of the names of kernels."""
     return tuple(f"_{isa}" for isa in registry.isas())
 
 
 def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
     """Corrections from `tables`, for a problem of these features."""
     sums: dict[str, list[float]] = {}
-    first = None
+    nearest = None
     for neighbours, errors, weight in tables:
         for near, distance in neighbours.nearest(features):
             w = weight * exp(-distance / REACH_OCTAVES)
-            first = min(first or (distance, near), (distance, near))
+            nearest = min(nearest or (distance, near), (distance, near))
             for name, error in errors(near).items():
                 s = sums.setdefault(name, [0.0, 0.0])
                 s[0] += w * error
                 s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
-    by_way: dict[str, list[float]] = {}
-    for name, (of_name, weight) in sums.items():
-        shared = by_way.setdefault(way(name), [0.0, 0.0])
-        shared[0] += of_name
+    prefix_sums: dict[str, list[float]] = {}
+    for name, (error_sum, weight) in sums.items():
+        shared = prefix_sums.setdefault(without_kernel(name), [0.0, 0.0])
+        shared[0] += error_sum
         shared[1] += weight
-    factors, ways = (
+    factors, by_prefix = (
         {name: exp((s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT)) for name, (s, w) in summed.items()}
-        for summed in (sums, by_way)
+        for summed in (sums, prefix_sums)
     )
-    basis = f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else ""
-    return Corrections(factors, exp(common), basis, ways)
+    basis = f"nearest measured ({nearest[0]:.1f} away): {nearest[1]}" if nearest else ""
+    return Corrections(factors, exp(common), basis, by_prefix)

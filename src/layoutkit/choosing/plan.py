@@ -28,7 +28,7 @@ class Plan:
     choices : sequence of Choice
         The candidates, best first.
     facts : callable, optional
-        Makes lines about the best one when the plan is explained; it is told whether all is to be said.
+        Returns lines about the best one for `explain`; its argument is `verbose`.
     run : callable, optional
         ``run(array, out)``: does it for numpy arrays of the shapes, strides and dtypes that were planned, into `out`,
         in a fraction of a microsecond above the work. Of reorders; a kept convolution is `lk.Conv2d`.
@@ -53,10 +53,10 @@ class Plan:
         self.facts, self.run, self.workspace, self.call = facts, run, workspace, call
 
     def __call__(self, *arrays: Any, **changed: Any) -> Any:
-        """Do it, on arrays in place of those that were planned with, in their order; all else is as it was planned.
+        """Run the operation on arrays in place of those of the plan, in their order, with all else as planned.
 
-        It is an ordinary call of the operation, which checks what it is given and returns its result, a new one where
-        no `out` is given. `run` is faster.
+        It is an ordinary call, which checks its arguments and returns the result, a new one without `out`. `run` is
+        faster.
 
         Examples
         --------
@@ -146,26 +146,26 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
     except TypeError as error:
         raise TypeError(f"plan: {operation.__name__}() {error}") from None
     planned = _planners[operation](*bound.args, **bound.kwargs)
-    planned.call = _again(operation, args, kwargs)
+    planned.call = _caller(operation, args, kwargs)
     return planned
 
 
-def _again(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """What calls `operation` on other arrays; it keeps none of those that were given by position, nor `out`."""
-    places = [i for i, value in enumerate(args) if _is_array(value)]
-    others = [None if i in places else value for i, value in enumerate(args)]
-    kept = {name: value for name, value in kwargs.items() if name not in ("out", "workspace")}
+def _caller(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """A function that calls `operation` on other arrays; it keeps no arrays given by position, nor `out`."""
+    array_indices = [i for i, value in enumerate(args) if _is_array(value)]
+    others = [None if i in array_indices else value for i, value in enumerate(args)]
+    keywords = {name: value for name, value in kwargs.items() if name not in ("out", "workspace")}
 
     def call(*arrays: Any, **changed: Any) -> Any:
-        if len(arrays) != len(places):
+        if len(arrays) != len(array_indices):
             raise TypeError(
-                f"plan of {operation.__name__}: expected {len(places)} arrays, in place of those that it was planned "
-                f"with by position, got {len(arrays)}"
+                f"plan of {operation.__name__}: expected {len(array_indices)} arrays, in place of those that it was "
+                f"planned with by position, got {len(arrays)}"
             )
         arguments = others.copy()
-        for place, array in zip(places, arrays):
-            arguments[place] = array
-        return operation(*arguments, **(kept | changed))
+        for i, array in zip(array_indices, arrays):
+            arguments[i] = array
+        return operation(*arguments, **(keywords | changed))
 
     return call
 

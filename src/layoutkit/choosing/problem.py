@@ -1,4 +1,4 @@
-"""What choosing asks of an operation: a problem, and the candidates that could do it. It knows no operation itself."""
+"""The interface of operations to choosing, which knows no operation: problems and their candidates."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class PackingStep(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A candidate in words that someone understands who knows neither its name nor the package."""
+    """A candidate in words that need no knowledge of its name or of the package."""
 
     algorithm: str
     tile: str = ""  # of sums that a kernel keeps in registers
     path: str = ""  # the layouts that the data is reordered to on the way
-    saving: float = 1.0  # operations of the problem that it does without: so many times it may pass the machine's peak
-    why: str = ""  # how it does without them
+    saving: float = 1.0  # of the problem's operations to its own: by so much it may exceed the machine's peak
+    why: str = ""  # it may exceed the peak
 
 
 class Candidate(NamedTuple):
-    """One way to do a problem."""
+    """One way to compute a problem."""
 
     name: str  # what the cost table knows it by
     estimate: float  # seconds, by counting what it would execute
-    build: Callable[..., Any]  # makes what runs: on contiguous arrays, or on those that its arguments describe
+    build: Callable[..., Any]  # returns what runs on contiguous arrays, or on those that its arguments describe
     steps: tuple[PackingStep, ...] = ()
-    describe: Callable[[], Description] | None = None  # makes its words; by default its name
+    describe: Callable[[], Description] | None = None  # by default its name
 
     @property
     def words(self) -> Description:
@@ -55,7 +55,7 @@ class Choice(NamedTuple):
 
 
 class Problem(Protocol):
-    """Something that can be done in several ways: hashable, equal to what has the same candidates at the same cost."""
+    """An operation of exact sizes, layouts, types and threads: hashable, equal to those with the same candidates."""
 
     @property
     def key(self) -> str:
@@ -64,39 +64,39 @@ class Problem(Protocol):
 
     @property
     def words(self) -> str:
-        """What it is, in words that someone understands who does not know its key."""
+        """A description that needs no knowledge of its key."""
         return self.key
 
     @property
     def work(self) -> int:
-        """Operations, or bytes moved, whichever the operation is measured in; 0 if there is nothing to do."""
+        """Operations or bytes moved, whichever rates of it are given in; 0 if there is nothing to do."""
         ...
 
     def features(self) -> Sequence[float]:
-        """Its place in the space where the model looks for neighbours; ValueError if it has none."""
+        """Its coordinates in the space where the model looks for neighbours; ValueError if it has none."""
         ...
 
     def candidates(self) -> Iterable[Candidate]:
-        """The ways to do it, for the instruction set in use. Called once: `ranking.candidates_of` keeps them."""
+        """Its candidates, for the instruction set in use. Called once: `ranking.candidates_of` caches them."""
         ...
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
-        """Allocate contiguous arrays, touched; returns a function from what a candidate built to a call on them."""
+        """Allocate and touch contiguous arrays; returns a function from what a candidate built to a call on them."""
         ...
 
     @property
-    def depends(self) -> bool:
-        """Whether its candidates depend on decisions about other problems, and so have to be made anew with those."""
+    def depends_on_others(self) -> bool:
+        """Whether its candidates depend on the choices of other problems, and change with those."""
         return False
 
     def estimates(self) -> Callable[[str], float | None]:
         """A function from candidates' names to estimates; None for no such candidate."""
         return {c.name: c.estimate for c in self.candidates()}.get
 
-    def decided(self, choices: Sequence[Choice]) -> None:
-        """Called once with what was decided, best first: for a problem that has something to say to that."""
+    def on_ranked(self, choices: Sequence[Choice]) -> None:
+        """Called once with the ranked candidates, best first, for warnings."""
         return None
 
-    def parts(self) -> Sequence[Problem]:
+    def measured_parts(self) -> Sequence[Problem]:
         """The problems to measure in order to know the cost of this one."""
         return (self,)

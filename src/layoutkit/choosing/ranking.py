@@ -16,9 +16,9 @@ DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: fe
 
 
 def candidates_of(problem: Problem) -> Sequence[Candidate]:
-    """The candidates of a problem, made once."""
-    depends = cost_table.generation if problem.depends else None
-    return plans.of(_candidates, problem, registry.isa(), depends, model.this_machine())
+    """The candidates of a problem, cached."""
+    generation = cost_table.generation if problem.depends_on_others else None
+    return plans.of(_candidates, problem, registry.isa(), generation, model.this_machine())
 
 
 def _candidates(problem: Problem, isa: str, generation: int | None, scale: MachineProfile) -> tuple[Candidate, ...]:
@@ -32,11 +32,11 @@ def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> lis
     But an estimate goes before a measured cost of more than `DOUBT_RATIO` times as much. One of the two must be wrong:
     estimates are off by less than that, a measurement that was disturbed unnoticed may be off by more.
     """
-    known: dict[Problem, _Known] = {}
+    known: dict[Problem, _ProblemCosts] = {}
 
     def cost(problem: Problem, name: str, estimate: float) -> tuple[float, Cost | None]:
         if problem not in known:
-            known[problem] = _Known(problem)
+            known[problem] = _ProblemCosts(problem)
         return known[problem].cost(name, estimate)
 
     choices = []
@@ -53,8 +53,8 @@ def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> lis
     return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT_RATIO * c.seconds)
 
 
-class _Known:
-    """What is known of the costs of a problem."""
+class _ProblemCosts:
+    """The measured and doubtful costs of a problem, and the corrections of its estimates."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._off = problem, tuning.mode() == "off"
@@ -65,13 +65,13 @@ class _Known:
 
     @property
     def factors(self) -> model.Corrections:
-        """How far estimates are off; looked up only where an estimate is needed."""
+        """The corrections, looked up only where an estimate is needed."""
         if self._factors is None:
             self._factors = model.corrections(self._problem, own=not self._off)
         return self._factors
 
     def cost(self, name: str, estimate: float) -> tuple[float, Cost | None]:
-        """Seconds of a candidate, and the measurement that says so, if one does."""
+        """Seconds of a candidate, and the measurement they come from, if any."""
         if name in self._costs:
             return self._costs[name].min, self._costs[name]
         seconds = estimate * self.factors[name]

@@ -1,4 +1,4 @@
-"""What a part of a program executed: as a list, as a table, as a trace that browsers draw."""
+"""Recorded calls: as a list, as a table, as a trace that browsers draw."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Profile(AbstractContextManager):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Watch no more; what was seen stays."""
+        """Stop watching; the events stay."""
         watchers[:] = [watcher for watcher in watchers if watcher is not self._watcher]
 
     def totals(self) -> list[Total]:

@@ -1,4 +1,4 @@
-"""The text of the tables that come with the package: the least time of each candidate, and how far its estimate is off.
+"""The text of the cost tables that come with the package: the least time of each candidate, and its estimate's error.
 
     layoutkit's shipped costs 2, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
     0 store allx64
@@ -9,10 +9,10 @@
     crc32 3632233996
 
 A legend of the candidates' names, the commonest first, then a line a problem, best first: candidate, time to three
-digits, log(time / estimate) in hundredths where there is an estimate. So no process has to estimate these problems in
-order to know how far estimates are off; after a change of estimates, `python bench/choice.py --renew` writes the new
-errors. The checksum covers every line above it. As in `costfile`, keys are checked when a table is read, costs when
-they are asked for.
+digits, log(time / estimate) in hundredths where there is an estimate. So estimates of other problems are corrected
+without estimating these; after a change of estimates, `python bench/choice.py --renew` writes the new errors. The
+checksum covers every line above it. As in `costfile`, keys are checked when a table is read, costs when they are asked
+for.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_BYTES = 1 << 20  # of a table that is read
 DIGITS = 3  # that a time is told to
 
 _TITLE = f"layoutkit's shipped costs {VERSION}, in microseconds, of "
-_BETWEEN = " | "  # a key and its costs
+_SEPARATOR = " | "  # a key and its costs
 _COST = re.compile("([0-9]{1,4}):([0-9.e-]{1,20})(?::(-?[0-9]{1,4}))?")
 
 
@@ -62,18 +62,18 @@ def dump(
         best_first = sorted(
             (_rounded(1e6 * cost.min), numbers[name], errors.get(name, "")) for name, cost in costs[key].items()
         )
-        lines.append(f"{key}{_BETWEEN}{' '.join(f'{i}:{x:.15g}{error}' for x, i, error in best_first)}")
+        lines.append(f"{key}{_SEPARATOR}{' '.join(f'{i}:{x:.15g}{error}' for x, i, error in best_first)}")
     body = "".join(f"{line}\n" for line in lines)
-    if body.count("\n") != len(lines) or any(map(keys.fault, costs)):
+    if body.count("\n") != len(lines) or any(map(keys.why_invalid, costs)):
         raise ValueError("a key that no table may hold, or a line end in a key or a name")
-    return f"{body}{_seal(body)}"
+    return f"{body}{_checksum(body)}"
 
 
 def _rounded(x: float) -> float:
     return float(f"{x:.{DIGITS}g}")
 
 
-def _seal(body: str) -> str:
+def _checksum(body: str) -> str:
     return f"crc32 {zlib.crc32(body.encode())}\n"
 
 
@@ -95,7 +95,7 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         if not text.startswith(_TITLE):
             raise ValueError(f"not a table of version {VERSION} of layoutkit's shipped costs")
         end = text.rfind("\n", 0, -1) + 1
-        if text[end:] != _seal(text[:end]):
+        if text[end:] != _checksum(text[:end]):
             raise ValueError("its checksum does not fit: damaged, or changed by hand")
         head, opening, problems = text[:end].partition("\n\n")
         title, *legend = head.split("\n")
@@ -107,8 +107,8 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         except (RecursionError, TypeError) as error:
             raise ValueError(f"the machine's identity is none: {error}") from None
         self._names = [name for _, _, name in numbered]
-        lines = (line.rpartition(_BETWEEN) for line in problems.split("\n"))
-        self._text = {key: costs for key, between, costs in lines if between and not keys.fault(key)}
+        lines = (line.rpartition(_SEPARATOR) for line in problems.split("\n"))
+        self._text = {key: costs for key, separator, costs in lines if separator and not keys.why_invalid(key)}
         self._parsed: dict[str, list[tuple[str, Cost, float | None]]] = {}
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:

@@ -2,8 +2,8 @@
 
 One file (see `costfile`) per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data only.
 Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged or of another machine
-counts as empty and is said so once; one that the caller names is an error.
-What only a look-up or a save needs is imported there: importing layoutkit must stay cheap.
+counts as empty, with one warning; one that the caller names is an error. Modules that only look-ups and saves need are
+imported there, so that importing layoutkit stays cheap.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from .._core.runtime import process
 from .._core.runtime.guard import Lock
 from . import files, machine
-from .costfile import MAX_BYTES, Book, Cost, Costs, adopt, dump_within, merge, shortened
-from .keys import fault
-from .unsaved import Unsaved, seen
+from .costfile import MAX_BYTES, Cost, CostFile, Costs, adopt, dump_within, merge, shortened
+from .keys import why_invalid
+from .unsaved import Unsaved, costs_with
 from .warn import warn
 
 READ_ONLY = "LAYOUTKIT_READ_ONLY"
@@ -45,9 +45,9 @@ def _cache_dir() -> str:
     return user_cache_dir("layoutkit", appauthor=False)
 
 
-def read(path: str | os.PathLike) -> Book:
+def read(path: str | os.PathLike) -> CostFile:
     """The table in a file; OSError or ValueError where there is none."""
-    return Book(files.text(path, MAX_BYTES))
+    return CostFile(files.text(path, MAX_BYTES))
 
 
 def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:
@@ -57,9 +57,9 @@ def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping
 
 def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
     """The file of a table, as it will be read."""
-    kept = {problem: of_candidates for problem, of_candidates in costs.items() if of_candidates and not fault(problem)}
+    valid = {problem: candidates for problem, candidates in costs.items() if candidates and not why_invalid(problem)}
     try:
-        return dump_within(MAX_BYTES, kept, identity)
+        return dump_within(MAX_BYTES, valid, identity)
     except ValueError as error:
         raise OSError(errno.EFBIG, f"{error}, which is what tables may have", str(path)) from None
 
@@ -85,7 +85,7 @@ class CostTable:
     def __init__(self) -> None:
         # By path: the instruction set in use and the cache directory may change while the process runs.
         self._saved: dict[Path, Mapping[str, dict[str, Cost]]] = {}
-        # By process too: what a parent has not saved is the parent's to save, in its forked child it only counts.
+        # By process too: a forked child reads what its parent has not saved, but leaves saving it to the parent.
         self._unsaved: dict[tuple[int, Path], Unsaved] = {}
         self._doubtful: dict[Path, Costs] = {}
         self._warned: set[Path] = set()
@@ -102,16 +102,16 @@ class CostTable:
 
     def __repr__(self) -> str:
         count, path = len(self.problems()), self.path
-        changed = len(self._mine(path).problems)
+        changed = len(self._own_changes(path).problems)
         return f"CostTable({count} problems, {changed} of them changed since they were saved, {str(path)!r})"
 
-    def _mine(self, path: Path) -> Unsaved:
+    def _own_changes(self, path: Path) -> Unsaved:
         """What this process has not saved of the table at `path`."""
         return self._unsaved.setdefault((process.forks(), path), Unsaved())
 
-    def _changes(self, path: Path) -> list[Unsaved]:
+    def _all_changes(self, path: Path) -> list[Unsaved]:
         """That, and what its parents had not saved when it was forked."""
-        return [unsaved for (_, where), unsaved in self._unsaved.copy().items() if where == path]
+        return [unsaved for (_, changed_path), unsaved in self._unsaved.copy().items() if changed_path == path]
 
     @property
     def path(self) -> Path:
@@ -136,8 +136,8 @@ class CostTable:
         """
         with self._lock.held():
             here = self.path
-            self._saved[here] = self._read(here) if path is None else self._foreign(path)
-            for unsaved in self._changes(here):
+            self._saved[here] = self._read(here) if path is None else self._read_other(path)
+            for unsaved in self._all_changes(here):
                 unsaved.forgotten = set()
             self.generation += 1
             self.loads += 1
@@ -158,7 +158,7 @@ class CostTable:
         ValueError, OSError
             As `load`.
         """
-        self.adopt(self._foreign(path))
+        self.adopt(self._read_other(path))
 
     def adopt(self, costs: Costs) -> None:
         """Add costs that another process on a machine like this one measured, as `merge` does those in a file.
@@ -170,7 +170,7 @@ class CostTable:
         """
         with self._lock.held():
             known = {problem: self._measured(problem) for problem in costs}
-            adopt(self._mine(self.path).merged, costs)
+            adopt(self._own_changes(self.path).merged, costs)
             if adopt(known, costs):
                 self.generation += 1
 
@@ -204,11 +204,11 @@ class CostTable:
             forgotten = {key for key in known if problem in (None, key) and (containing or "") in key}
             if problem is not None and not forgotten:
                 raise KeyError(f"cost_table.forget: problem {problem!r} is none of the {len(known)} that are known")
-            for unsaved in self._changes(path):
+            for unsaved in self._all_changes(path):
                 unsaved.forget(forgotten)
             doubtful = self._doubtful.get(path, {})
             self._doubtful[path] = {key: costs for key, costs in doubtful.items() if key not in forgotten}
-            self._mine(path).forgotten |= forgotten
+            self._own_changes(path).forgotten |= forgotten
             self.learnt = {learnt for learnt in self.learnt if learnt[0] not in forgotten}
             self.generation += 1
             self.loads += 1
@@ -271,7 +271,7 @@ class CostTable:
         if not path.is_absolute():
             raise OSError(f"cost table {path}: LAYOUTKIT_CACHE_DIR must be an absolute path")
         path.parent.mkdir(parents=True, exist_ok=True)
-        mine = process.forks(), path
+        own_key = process.forks(), path
         before: Mapping[str, dict[str, Cost]] | None = None
         unsaved = Unsaved()
         costs: Costs = {}
@@ -280,11 +280,11 @@ class CostTable:
             nonlocal before, unsaved, costs
             merged = self._read_whole(path)
             with self._lock.held():
-                before, unsaved = self._saved.get(path), self._unsaved.get(mine, unsaved)
+                before, unsaved = self._saved.get(path), self._unsaved.get(own_key, unsaved)
                 unsaved.apply(merged)
                 # From here on a look-up sees what is being written; changes are dropped last, so that none is lost.
                 self._saved[path] = costs = merged
-                self._unsaved.pop(mine, None)
+                self._unsaved.pop(own_key, None)
                 self.generation += 1
             return _content(path, costs, machine.identity())
 
@@ -293,8 +293,8 @@ class CostTable:
         except BaseException:
             with self._lock.held():
                 if self._saved.get(path) is costs:
-                    if self._unsaved.get(mine) is not unsaved:
-                        self._mine(path).take_back(unsaved)
+                    if self._unsaved.get(own_key) is not unsaved:
+                        self._own_changes(path).restore(unsaved)
                     del self._saved[path]
                     if before is not None:
                         self._saved[path] = before
@@ -311,7 +311,7 @@ class CostTable:
 
     def _at_exit(self) -> None:
         path = self.path
-        unsaved = self._mine(path)
+        unsaved = self._own_changes(path)
         if unsaved and not self.read_only:
             try:
                 self._write(EXIT_SECONDS)
@@ -327,43 +327,41 @@ class CostTable:
         try:
             if not path.is_absolute():
                 raise ValueError("LAYOUTKIT_CACHE_DIR must be an absolute path")
-            book = read(path)
-            book.check(machine.identity())
+            file = read(path)
+            file.check(machine.identity())
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
-            self._dismiss(path, error)
+            self._warn_once(path, f" is not used: {shortened(str(error), 300)}")
             return {}
-        self._tell(path, book.complaint())
-        return book
+        self._warn_of_dropped(path, file)
+        return file
 
     def _read_whole(self, path: Path) -> Costs:
-        book = self._read(path)
-        if not isinstance(book, Book):
-            return dict(book)
-        costs = book.whole()
-        self._tell(path, book.complaint())
+        file = self._read(path)
+        if not isinstance(file, CostFile):
+            return dict(file)
+        costs = file.all_costs()
+        self._warn_of_dropped(path, file)
         return costs
 
-    def _dismiss(self, path: Path, error: Exception) -> None:
+    def _warn_once(self, path: Path, text: str) -> None:
         if path not in self._warned:
             self._warned.add(path)
-            warn(f"cost table {path} is not used: {shortened(str(error), 300)}")
+            warn(f"cost table {path}{text}")
 
-    def _tell(self, path: Path, complaint: str) -> None:
-        """Warn once that a part of a table is not used, if it is so."""
-        if complaint and path not in self._warned:
-            self._warned.add(path)
-            warn(f"cost table {path}: {complaint}")
+    def _warn_of_dropped(self, path: Path, file: CostFile) -> None:
+        if file.dropped:
+            self._warn_once(path, f": {file.describe_dropped()}")
 
-    def _foreign(self, path: str | os.PathLike) -> Costs:
+    def _read_other(self, path: str | os.PathLike) -> Costs:
         try:
-            book = read(path)
-            book.check(machine.identity())
+            file = read(path)
+            file.check(machine.identity())
         except ValueError as error:
             raise ValueError(f"cost table {os.fspath(path)}: {error}") from None
-        costs = book.whole()
-        self._tell(Path(path), book.complaint())
+        costs = file.all_costs()
+        self._warn_of_dropped(Path(path), file)
         return costs
 
     def _loaded(self) -> Mapping[str, dict[str, Cost]]:
@@ -374,9 +372,9 @@ class CostTable:
 
     def _measured(self, problem: str) -> dict[str, Cost]:
         path, saved = self.path, self._loaded()
-        costs = seen(problem, lambda key: dict(saved.get(key, {})), self._changes(path))
-        if isinstance(saved, Book) and problem in saved.dropped:
-            self._tell(path, saved.complaint())
+        costs = costs_with(problem, lambda key: dict(saved.get(key, {})), self._all_changes(path))
+        if isinstance(saved, CostFile) and problem in saved.dropped:
+            self._warn_of_dropped(path, saved)
         return costs
 
     def costs(self, problem: str) -> dict[str, Cost]:
@@ -391,7 +389,7 @@ class CostTable:
             return self._measured(problem)
 
     def doubtful(self, problem: str) -> dict[str, Cost]:
-        """Candidates of a problem that this process has only disturbed timings of: at most so much they take.
+        """Candidates of a problem that this process has only disturbed timings of, which are upper bounds.
 
         Parameters
         ----------
@@ -399,14 +397,14 @@ class CostTable:
             Its key.
         """
         with self._lock.held():
-            bounds = self._doubtful.get(self.path, {}).get(problem)
-            better = self._measured(problem) if bounds else ()
-            return {name: cost for name, cost in (bounds or {}).items() if name not in better}
+            doubtful = self._doubtful.get(self.path, {}).get(problem, {})
+            measured = self._measured(problem) if doubtful else ()
+            return {name: cost for name, cost in doubtful.items() if name not in measured}
 
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
         with self._lock.held():
-            changes, keys = self._changes(self.path), {*self._loaded()}
+            changes, keys = self._all_changes(self.path), {*self._loaded()}
             for unsaved in changes:
                 keys -= unsaved.forgotten
             return sorted(keys.union(*(c.new for c in changes), *(c.merged for c in changes)))
@@ -429,7 +427,7 @@ class CostTable:
             if doubtful:
                 merge(self._doubtful.setdefault(path, {}), {problem: {candidate: cost}})
             else:
-                self._mine(path).record(problem, candidate, cost)
+                self._own_changes(path).record(problem, candidate, cost)
             self.generation += 1
 
     def learn(self, problem: str, candidate: str, cost: Cost) -> None:
@@ -443,7 +441,7 @@ class CostTable:
             What the calls took.
         """
         with self._lock.held():
-            self._mine(self.path).record(problem, candidate, cost)
+            self._own_changes(self.path).record(problem, candidate, cost)
             self.learnt.add((problem, candidate))
 
 

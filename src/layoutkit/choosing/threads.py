@@ -14,16 +14,16 @@ from .._core.runtime.guard import TemporaryChange
 from .._core.runtime.team import allowed
 
 MAX_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
-_most = MAX_THREADS  # of a call that asks for none
+_most = MAX_THREADS  # of a call without `threads=`
 
 
-class _Here(threading.local):
-    """What `at_most` says in a thread."""
+class _ThreadState(threading.local):
+    """The limit of `at_most` in a thread."""
 
     most = MAX_THREADS
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
 def set_num_threads(n: int | None) -> None:
@@ -50,13 +50,13 @@ def get_num_threads() -> int:
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
     """
-    return allowed(min(_most, _here.most))
+    return allowed(min(_most, _thread.most))
 
 
 def at_most(threads: int | None) -> TemporaryChange:
-    """A context in which calls that ask for no number of threads use so many at most: what a call consists of."""
-    before, most = _here.most, min(_here.most, check_threads(threads))
-    return TemporaryChange(partial(setattr, _here, "most", most), partial(setattr, _here, "most", before))
+    """A context in which calls without `threads=`, those that a call consists of, use so many threads at most."""
+    before, most = _thread.most, min(_thread.most, check_threads(threads))
+    return TemporaryChange(partial(setattr, _thread, "most", most), partial(setattr, _thread, "most", before))
 
 
 def check_threads(threads: int | None) -> int:

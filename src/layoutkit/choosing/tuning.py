@@ -50,7 +50,7 @@ def mode() -> str:
 
 
 def changes() -> int:
-    """How often `tuning` has been called."""
+    """How often the mode was set."""
     return _changes
 
 

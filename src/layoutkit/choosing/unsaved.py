@@ -1,4 +1,4 @@
-"""What a process has changed about its cost table and not saved: measured, merged from other tables, forgotten."""
+"""Unsaved changes of a process to its cost table: measured, merged from other tables, forgotten."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Unsaved:
     def __init__(self) -> None:
         self.forgotten: set[str] = set()  # problems of the table below, not of what is new
         self.new: Costs = {}
-        self.merged: Costs = {}  # of other tables: it counts as far as it says more than what is known
+        self.merged: Costs = {}  # from other tables, as far as the table does not cover it: see `adopt`
 
     def __bool__(self) -> bool:
         return bool(self.forgotten or self.new or self.merged)
@@ -45,17 +45,17 @@ class Unsaved:
         merge(costs, self.new)
         adopt(costs, self.merged)
 
-    def take_back(self, other: Unsaved) -> None:
-        """Have the changes of another, older one too: they could not be saved."""
+    def restore(self, other: Unsaved) -> None:
+        """Add older changes, which could not be saved."""
         self.forgotten |= other.forgotten
         merge(self.new, other.new)
         adopt(self.merged, other.merged)
 
 
-def seen(problem: str, saved: Callable[[str], dict[str, Cost]], changes: list[Unsaved]) -> dict[str, Cost]:
+def costs_with(problem: str, saved: Callable[[str], dict[str, Cost]], changes: list[Unsaved]) -> dict[str, Cost]:
     """The costs of a problem in a table with changes to it."""
-    gone = any(problem in unsaved.forgotten for unsaved in changes)
-    costs: Costs = {problem: {} if gone else saved(problem)}
+    forgotten = any(problem in unsaved.forgotten for unsaved in changes)
+    costs: Costs = {problem: {} if forgotten else saved(problem)}
     for unsaved in changes:
         merge(costs, {problem: unsaved.new.get(problem, {})})
     for unsaved in changes:

@@ -42,7 +42,7 @@ def _line(*fields: object) -> str:
     return ",".join(["layoutkit", *(str(f).replace(",", ";") for f in fields)]) + "\n"
 
 
-if (_asked := os.environ.get(VERBOSE) or "0") not in ("0", "1"):
-    raise ImportError(f"{VERBOSE}={_asked!r}: expected 0 or 1")
-if _asked == "1":
+if (_setting := os.environ.get(VERBOSE) or "0") not in ("0", "1"):
+    raise ImportError(f"{VERBOSE}={_setting!r}: expected 0 or 1")
+if _setting == "1":
     watchers.append(Verbose())

@@ -13,28 +13,28 @@ from pathlib import Path
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
-class _Here(threading.local):
-    """What is not warned of in a thread."""
+class _ThreadState(threading.local):
+    """The category that a thread does not warn of."""
 
     muted: type[Warning] | None = None
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
 @contextlib.contextmanager
 def without(category: type[Warning]) -> Iterator[None]:
-    """A context in which this thread does not warn of a category: it was done where the user could see it."""
-    before, _here.muted = _here.muted, category
+    """A context in which this thread does not warn of a category."""
+    before, _thread.muted = _thread.muted, category
     try:
         yield
     finally:
-        _here.muted = before
+        _thread.muted = before
 
 
 def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
     """Warn at the innermost line that is not this package's."""
-    if category is _here.muted:
+    if category is _thread.muted:
         return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

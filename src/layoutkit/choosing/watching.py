@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class CallInfo(NamedTuple):
-    """What a call ran."""
+    """What watchers are told of a call."""
 
     operation: str
     problem: str  # its key in the cost table, if it has one
@@ -54,20 +54,20 @@ class Event(NamedTuple):
 watchers: list[Callable[[Event], None]] = []
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """The state of a thread: whether it is inside a watched call."""
 
     watched = False
 
 
-_here = _Here()
+_thread = _ThreadState()
 
 
 def watched(info: Callable[[], CallInfo], run: Callable[..., Any], *call: Any) -> Any:
     """``run(*call)``, reported to watchers unless it is inside a watched call; `info` is called afterwards."""
-    if not watchers or _here.watched:
+    if not watchers or _thread.watched:
         return run(*call)
-    _here.watched = True
+    _thread.watched = True
     try:
         start = time.perf_counter()
         result = run(*call)
@@ -76,15 +76,15 @@ def watched(info: Callable[[], CallInfo], run: Callable[..., Any], *call: Any) -
         for watcher in tuple(watchers):
             watcher(event)
     finally:
-        _here.watched = False
+        _thread.watched = False
     return result
 
 
 def watched_in_steps(run: Callable[[], T], steps: Callable[[], Iterable[tuple[CallInfo, float, float]]]) -> T:
     """``run()``, whose `steps`, with their beginning and seconds, are reported to watchers when it has ended."""
-    if not watchers or _here.watched:
+    if not watchers or _thread.watched:
         return run()
-    _here.watched = True
+    _thread.watched = True
     try:
         result = run()
         for info, start, seconds in steps():
@@ -92,5 +92,5 @@ def watched_in_steps(run: Callable[[], T], steps: Callable[[], Iterable[tuple[Ca
             for watcher in tuple(watchers):
                 watcher(event)
     finally:
-        _here.watched = False
+        _thread.watched = False
     return result

@@ -186,12 +186,12 @@ class TransposedTask(Problem):
             for p in self.convolutions
         ]
 
-    def parts(self) -> list[Problem]:
+    def measured_parts(self) -> list[Problem]:
         """The convolutions are measured, each for itself."""
-        return [part for task in self.tasks() for part in task.parts()]
+        return [part for task in self.tasks() for part in task.measured_parts()]
 
     @property
-    def depends(self) -> bool:
+    def depends_on_others(self) -> bool:
         """Yes: on the decisions about its convolutions."""
         return True
 

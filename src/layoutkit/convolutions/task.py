@@ -21,12 +21,12 @@ from .._core.runtime import registry
 from .._core.runtime.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import Cache, plans
-from ..choosing.features import APART, log
+from ..choosing.features import KIND, log
 from ..choosing.keys import NUMBER, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.machine_profile import scale
-from ..choosing.measuring import known
-from ..choosing.model import reads
+from ..choosing.measuring import tried_candidates
+from ..choosing.model import parses
 from ..choosing.plan import SlowPathWarning
 from ..choosing.problem import Candidate, Choice, Description, PackingStep, Problem
 from ..choosing.ranking import candidates_of
@@ -153,11 +153,11 @@ class ConvTask(Problem):
         name = f"{a.name} {a.variant}".strip()
         return describe_candidate(name, a.saving(native), a.register_tile, kernel, self.problem, native)
 
-    def decided(self, choices: Sequence[Choice]) -> None:
+    def on_ranked(self, choices: Sequence[Choice]) -> None:
         """Warn where all routes are slow, once."""
         warn_if_slow(self, choices)
 
-    def parts(self) -> Sequence[Problem]:
+    def measured_parts(self) -> Sequence[Problem]:
         """The problems to measure: itself, by any algorithm, and packing its filter if that is part of the cost."""
         whole = replace(self, algorithm=AUTO, once=False)
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
@@ -215,7 +215,7 @@ class PackTask(Problem):
         return 2 * self.types.filter.itemsize * self.elements
 
     @property
-    def depends(self) -> bool:
+    def depends_on_others(self) -> bool:
         """Yes: its candidates depend on which routes were measured."""
         return True
 
@@ -228,7 +228,7 @@ class PackTask(Problem):
         if self.whole is None:
             return
         every = candidates_of(ConvTask(self.whole, 1, once=True))
-        measured = known(ConvTask(self.whole, 1).key)
+        measured = tried_candidates(ConvTask(self.whole, 1).key)
         routes = [c for c in every if c.name in measured] or every
         packings = {step.name: (step, c) for c in routes for step in c.steps}
         for name, (step, c) in packings.items():
@@ -254,8 +254,8 @@ class PackTask(Problem):
         return lambda route: partial(route.pack, w, None)
 
 
-reads("conv", f"{KEY} {THREADS}")(ConvTask.parse)
-reads("filter", FILTER_KEY)(PackTask.parse)
+parses("conv", f"{KEY} {THREADS}")(ConvTask.parse)
+parses("filter", FILTER_KEY)(PackTask.parse)
 
 
 SUM_SCALE = 2.0**-10  # of sums of integers where speed is measured; few rows round to bytes with scales of 0.5 or more
@@ -363,12 +363,12 @@ def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
     in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
     (src_last, src_block), (dst_last, dst_block) = _channels(p.src), _channels(p.dst)
     return (
-        APART * (threads > 1), APART * src_last, APART / 4 * src_block, APART / 2 * dst_last, APART * dst_block,
+        KIND * (threads > 1), KIND * src_last, KIND / 4 * src_block, KIND / 2 * dst_last, KIND * dst_block,
         log(ic), log(oc), 2 * log(p.groups), 0.25 * log(pixels), log(p.out[-1]), 0.25 * log(prod(p.size)),
-        0.5 * log(taps), APART * (max(p.stride) > 1), 0.5 * len(p.size), APART / 2 * any(map(any, p.padding)),
-        APART * in_place, APART * (not src_last and taps == 1), 0.25 * log(p.flops),
-        APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _excess(oc, 64), APART / 2 * _excess(pixels, 16),
-        APART * p.types.integers, APART * p.types.narrow,
+        0.5 * log(taps), KIND * (max(p.stride) > 1), 0.5 * len(p.size), KIND / 2 * any(map(any, p.padding)),
+        KIND * in_place, KIND * (not src_last and taps == 1), 0.25 * log(p.flops),
+        KIND / 2 * (oc % 32 > 0), KIND / 4 * (ic % 16 > 0), KIND * _excess(oc, 64), KIND / 2 * _excess(pixels, 16),
+        KIND * p.types.integers, KIND * p.types.narrow,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from .._core.runtime.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.keys import THREADS
-from ..choosing.model import reads
+from ..choosing.model import parses
 from ..choosing.problem import Candidate, Choice, Problem
 from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
 from ..convolutions.descriptions import describe_candidate, describe_conv
@@ -118,7 +118,7 @@ class WeightTask(Problem):
     def _build(self, a: Algorithm, native: ConvProblem, kernel: Kernel, arrays: Arrays | None = None) -> WeightRoute:
         return WeightRoute(self.problem, native, a, kernel, self.threads, arrays or contiguous(self.problem))
 
-    def decided(self, choices: Sequence[Choice]) -> None:
+    def on_ranked(self, choices: Sequence[Choice]) -> None:
         """Warn where all ways are slow, once."""
         warn_if_slow(self, choices)
 
@@ -130,7 +130,7 @@ class WeightTask(Problem):
         return lambda route: partial(route, x, y)
 
 
-reads(NAME, f"{NAME}{KEY.removeprefix('conv')} {THREADS}")(WeightTask.parse)
+parses(NAME, f"{NAME}{KEY.removeprefix('conv')} {THREADS}")(WeightTask.parse)
 
 
 class _Reorder(NamedTuple):

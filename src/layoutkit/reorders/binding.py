@@ -124,7 +124,7 @@ def bind(call: Call, key: tuple | None) -> Bound:
     whether `out` fits."""
     decided = decide(call)
     bound, learner = decided.bound, decided.learner
-    if learner is None or learner.over:
+    if learner is None or learner.finished:
         return bound
     return bound._replace(run=InUse(learner, partial(_learned, key, bound, learner)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..choosing.features import APART, log
+from ..choosing.features import KIND, log
 from ..formats.layout import Layout
 from .loops import Loop, merge
 from .nests import digits
@@ -47,7 +47,7 @@ def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: in
     read_pitch = abs(inner.src) if inner else 0
     write_pitch = abs(along.dst) if along else 0
     return (
-        APART / 2 * (threads > 1), 2 * APART * copies, APART * (inner is None), APART * (along is None),
+        KIND / 2 * (threads > 1), 2 * KIND * copies, KIND * (inner is None), KIND * (along is None),
         1.7 * log(nbytes), 0.5 * log(width), log(dst_run), log(src_run),
         0.5 * log(read_pitch), 0.5 * log(write_pitch),
         2.0 * (read_pitch % 4096 == 0), 2.0 * (write_pitch % 4096 == 0),

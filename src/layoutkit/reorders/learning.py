@@ -10,7 +10,7 @@ from .._core.nests.reorder import Program
 from .._core.runtime.registry import isa
 from ..choosing import tuning
 from ..choosing.cache import plans
-from ..choosing.learning import Learner, Way, learns
+from ..choosing.learning import Learner, Runner, learns
 from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from .problem import ReorderProblem
@@ -34,7 +34,7 @@ def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer
 class InUse:
     """What a cached call runs while it learns; `done` is called with what to run from then on."""
 
-    def __init__(self, learner: Learner, done: Callable[[Way], None]) -> None:
+    def __init__(self, learner: Learner, done: Callable[[Runner], None]) -> None:
         self._learner, self._done = learner, done
 
     @property
@@ -45,5 +45,5 @@ class InUse:
     def __call__(self, array: np.ndarray, out: np.ndarray, threads: int) -> None:
         """Move `array` to `out`."""
         self._learner(array, out, threads)
-        if self._learner.over:
+        if self._learner.finished:
             self._done(self._learner.best)

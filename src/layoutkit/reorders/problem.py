@@ -15,7 +15,7 @@ from .._core.runtime import registry
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.machine_profile import scale
-from ..choosing.model import reads
+from ..choosing.model import parses
 from ..choosing.problem import Candidate, Choice, Problem
 from ..formats.layout import Layout
 from ..formats.notation import key
@@ -162,7 +162,7 @@ class ReorderProblem(Problem):
         return lambda run: partial(run, a, b, self.threads)
 
 
-reads("reorder", f"{KEY} {THREADS}")(ReorderProblem.parse)
+parses("reorder", f"{KEY} {THREADS}")(ReorderProblem.parse)
 
 
 def best_program(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, src_strides, dst_strides) -> Program:
