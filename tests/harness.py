@@ -28,8 +28,8 @@ BODIES = {name: body for body, name in re.findall(r"typedef struct \{([^}]*)\}[^
 
 def cases(name, **values):
     """The cases of tests/core/kernel_cases.h of this name, with values of its parameters beside X."""
-    told = re.search(rf"#define {name}\(.*\n((?:.*\\\n)*.*)", CASES)[1].replace("\\\n", " ")
-    return [eval(f"({case},)", dict(values)) for case in re.findall(r"X\(([^)]*)\)", told)]
+    listed = re.search(rf"#define {name}\(.*\n((?:.*\\\n)*.*)", CASES)[1].replace("\\\n", " ")
+    return [eval(f"({case},)", dict(values)) for case in re.findall(r"X\(([^)]*)\)", listed)]
 
 
 def declared(lines):
@@ -54,7 +54,7 @@ def contract(name):
     return type(name, (ctypes.Structure,), {"_fields_": fields, "points_to": points_to})
 
 
-def made(name, fields):
+def structure_of(name, fields):
     """A structure of this name, at a multiple of 64 bytes; arrays are passed by address."""
     memory = np.zeros(ctypes.sizeof(contract(name)) + 64, np.uint8)
     s = contract(name).from_buffer(memory, -memory.ctypes.data % 64)
@@ -74,7 +74,7 @@ def made(name, fields):
 
 def run(name, structure, **fields):
     """Call a row with a structure of these fields."""
-    s = made(structure, fields)
+    s = structure_of(structure, fields)
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(registry.address(name))(ctypes.addressof(s))
 
 
@@ -86,15 +86,15 @@ def pairs(names, values):
 def move(name, src, dst, n, s, d, *, outer=(0, 0, 0, 0), **fields):
     """A copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes; `outer` is (in0, out_d0,
     in1, out_s1), `pad` 64 bytes."""
-    given = pairs("n0 n1 s0 s1 d0 d1 in0 out_d0 in1 out_s1", (*n, *s, *d, *outer))
-    run(name, "lk_move", src=src, dst=dst, **given, **fields)
+    values = pairs("n0 n1 s0 s1 d0 d1 in0 out_d0 in1 out_s1", (*n, *s, *d, *outer))
+    run(name, "lk_move", src=src, dst=dst, **values, **fields)
 
 
 def convert(name, src_type, dst_type, src, dst, n, s, d, *, p=(0, 0), alpha=1, beta=None, **fields):
     """A convert row on elements of types of convert.TYPES."""
-    given = pairs("n0 n1 s0 s1 d0 d1 p0 p1", (*n, *s, *d, *p))
-    given |= dict(src_type=src_type, dst_type=dst_type, alpha=alpha, sum=beta is not None, beta=beta or 0)
-    run(name, "lk_convert", src=src, dst=dst, **given, **fields)
+    values = pairs("n0 n1 s0 s1 d0 d1 p0 p1", (*n, *s, *d, *p))
+    values |= dict(src_type=src_type, dst_type=dst_type, alpha=alpha, sum=beta is not None, beta=beta or 0)
+    run(name, "lk_convert", src=src, dst=dst, **values, **fields)
 
 
 def packed(name, src, dst, n, *, at=0, s=(0, 1), d=0, signed=False):
@@ -118,30 +118,30 @@ def gemm_s16(name, **fields):
 
 def strips(name, *, x_strides, y_strides, wide=True, **fields):
     """A strips row; strides (row, col)."""
-    given = pairs("x_row x_col y_row y_col", (*x_strides, *y_strides))
-    run(name, "lk_strips", wide=wide, **given, **fields)
+    values = pairs("x_row x_col y_row y_col", (*x_strides, *y_strides))
+    run(name, "lk_strips", wide=wide, **values, **fields)
 
 
 def plane_strips(name, *, x_strides, y_strides, x_lanes, **fields):
     """A plane_strips row; strides (plane, row)."""
-    given = pairs("x_plane x_row y_plane y_row", (*x_strides, *y_strides))
-    run(name, "lk_plane_strips", x_lanes=x_lanes, vectors=len(x_lanes), **given, **fields)
+    values = pairs("x_plane x_row y_plane y_row", (*x_strides, *y_strides))
+    run(name, "lk_plane_strips", x_lanes=x_lanes, vectors=len(x_lanes), **values, **fields)
 
 
 def depthwise_dot(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segments=1, s_whole=True, **fields):
     """A depthwise_dot; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
     apart); rounding: the sums become bytes by these mul, off, least, most, zero, sign, shifts."""
-    given = pairs("s_row s_col columns first end begin step apart", (*s_strides, *span, *taps))
+    values = pairs("s_row s_col columns first end begin step apart", (*s_strides, *span, *taps))
     out = None
     if rounding is not None:
         mul, off, least, most, zero, sign, shifts = rounding
         off, adds = ([0] * len(mul), False) if off is None else (off, True)
         lists = {k: [float(x) if k in ("mul", "off") else int(x) for x in v]
                  for k, v in dict(mul=mul, off=off, least=least, most=most).items()}  # fmt: skip
-        out = made("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
+        out = structure_of("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
     run(
         name, "lk_depthwise_dot", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=len(at),
-        segments=segments, s_whole=s_whole, out=None if out is None else ctypes.addressof(out), **given, **fields,
+        segments=segments, s_whole=s_whole, out=None if out is None else ctypes.addressof(out), **values, **fields,
     )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 /* Checks every row of the registry that this machine runs against plain loops, on machines that have no Python (see
- * aarch64.sh). tests/core/test_kernels.py checks more; this is for other compilers and other instruction sets.
+ * aarch64.sh). pytest tests/core checks more; this is for other compilers and other instruction sets.
  *
  * The rows of Winograd are checked together: input, filter and output transforms around plain products are a
  * convolution.
@@ -1185,7 +1185,7 @@ static int check_gemm(const lk_kernel *k)
                         bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2, as);
         return bad;
     }
-    if (k->kr == 2) return 0; /* test_kernels.py */
+    if (k->kr == 2) return 0; /* test_gemm_kernels.py */
     for (int rows = 1; rows <= k->mr; rows++)
         for (int cols = 1; cols <= k->nr; cols++) {
             for (int how = 0; how < 6; how++)
@@ -1552,7 +1552,7 @@ static int check(const lk_kernel *k)
     case LK_FUSED: case LK_JOINED: case LK_RUNS: return check_loops(k);
     case LK_DRAIN: return check_drain(k);
     case LK_WINDOWS: return check_windows(k);
-    case LK_GEMM_S16: return 0; /* test_kernels.py */
+    case LK_GEMM_S16: return 0; /* test_gemm_kernels.py */
     case LK_RECURRENT: return 0; /* test_recurrent_kernels.py */
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return k->kr == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */

@@ -1,4 +1,4 @@
-/* Shapes that every row of these families is run on, by test_kernels.py between guard pages and by tools/harness.c, which
+/* Shapes that every row of these families is run on, by pytest between guard pages and by tools/harness.c, which
  * has more of its own. Expressions are of C and of Python; `t` is the row's largest side of a tile, at least 4. */
 
 /* Moves: aligned, 1 x n, n x 1 and ragged. */

@@ -8,10 +8,10 @@ def views(memory, rng, count):
     """Random views of some bytes: pieces, steps of any sign, turned around, empty ones among them."""
     for _ in range(count):
         start, stop = sorted(rng.integers(0, len(memory) // 8, 2) * 8)
-        found = memory[start:stop].view(rng.choice(["u1", "u2", "u8"]))
-        if found.size % 4 == 0:
-            found = found.reshape(2, -1, 2).transpose(rng.permutation(3))
-        yield found[tuple(slice(None, None, int(rng.choice([-2, -1, 1, 2]))) for _ in range(found.ndim))]
+        view = memory[start:stop].view(rng.choice(["u1", "u2", "u8"]))
+        if view.size % 4 == 0:
+            view = view.reshape(2, -1, 2).transpose(rng.permutation(3))
+        yield view[tuple(slice(None, None, int(rng.choice([-2, -1, 1, 2]))) for _ in range(view.ndim))]
 
 
 def test_extents_overlap_where_numpy_says_that_they_may_share_memory():

@@ -57,7 +57,7 @@ class Drawn:
     """Arrays of a problem, in memory between guard pages."""
 
     def __init__(self, p):
-        self.rng, self.end, self.held = np.random.default_rng(p["seed"]), p["end"], []
+        self.rng, self.end, self.buffers = np.random.default_rng(p["seed"]), p["end"], []
 
     def array(self, shape, kind, broadcasts=True, most=2.0):
         """Numbers in an array of any strides that broadcasts to this shape, and what they mean in float64."""
@@ -71,10 +71,10 @@ class Drawn:
         whole = [larger[i] * gaps[i] for i in order]
         numbers = rng.uniform(-most, most, whole)
         numbers = rng.integers(0 if kind == "u8" else -100, 100, whole) if kind in ("u8", "s8") else numbers
-        held = guarded(np.ascontiguousarray(numbers.astype(TYPES[kind])).reshape(-1).view(np.uint8), self.end)
-        self.held.append(held)
-        view = held.array.view(TYPES[kind]).reshape(whole).transpose(np.argsort(order))
-        return view[(*(slice(0, n * gap, gap) for n, gap in zip(shape, gaps)), ...)], held
+        buffer = guarded(np.ascontiguousarray(numbers.astype(TYPES[kind])).reshape(-1).view(np.uint8), self.end)
+        self.buffers.append(buffer)
+        view = buffer.array.view(TYPES[kind]).reshape(whole).transpose(np.argsort(order))
+        return view[(*(slice(0, n * gap, gap) for n, gap in zip(shape, gaps)), ...)], buffer
 
 
 def meant(array, scale, zero):
@@ -94,7 +94,9 @@ def test_chains(p):
     real = np.float64 if p["kinds"][0] == "f64" else np.float32
     scales = {kind: (0.02, 3) if kind in ("u8", "s8") else (1.0, 0) for kind in TYPES}
     x, _ = drawn.array(shape, p["kinds"][0])
-    y, memory = (x, drawn.held[-1]) if p["inplace"] and x.shape == shape else drawn.array(shape, p["kinds"][1], False)
+    y, memory = (
+        (x, drawn.buffers[-1]) if p["inplace"] and x.shape == shape else drawn.array(shape, p["kinds"][1], False)
+    )
     kinds = [p["kinds"][0], *p["kinds"][2:], p["kinds"][0] if y is x else p["kinds"][1]]
     tensors, elements, steps = [x], [(kinds[0], *scales[kinds[0]])], []
     want = np.broadcast_to(meant(x, *scales[kinds[0]]), shape)

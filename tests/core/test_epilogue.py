@@ -36,8 +36,8 @@ def edges(value):
     """`value` and its neighbours, of either sign."""
     value = np.float32(value)
     with np.errstate(over="ignore"):
-        found = [value, np.nextafter(value, np.float32(INF)), np.nextafter(value, np.float32(-INF))]
-    return [x for v in found for x in (v, -v)]
+        values = [value, np.nextafter(value, np.float32(INF)), np.nextafter(value, np.float32(-INF))]
+    return [x for v in values for x in (v, -v)]
 
 
 def numbers(seed):
@@ -104,8 +104,8 @@ UNDERFLOW = {"silu": -770, "gelu": -40, "gelu_tanh": -22.5, "hardswish": -4, "ex
 @pytest.mark.parametrize("form", [form for form in FORMS if kernel_of(form)[0] in exact.FUNCTIONS], ids=str)
 def test_over_all_of_float64(form, seed):
     rng = np.random.default_rng(seed)
-    name, given = kernel_of(form)
-    if name == "pow" and not given[1]:
+    name, numbers = kernel_of(form)
+    if name == "pow" and not numbers[1]:
         return
     count = 400 if LONG else 100
     small = rng.standard_normal(count) * 10.0 ** rng.integers(-320, 0, count)
@@ -115,9 +115,9 @@ def test_over_all_of_float64(form, seed):
         [5e-324, -5e-324, 3, -3, 0.5, -0.5],
     )
     x = np.concatenate([small, *near])
-    if name == "log" or (name == "pow" and given[1] % 1):
+    if name == "log" or (name == "pow" and numbers[1] % 1):
         x = abs(x)
-    want = exact.activated(name, x, *(given[:2] if name == "pow" else given))
+    want = exact.activated(name, x, *(numbers[:2] if name == "pow" else numbers))
     rounded = np.array([float(v) for v in want])
     finite = np.isfinite(rounded)
     ulp = np.exp2(np.maximum(np.frexp(rounded)[1] - 53, -1074.0))

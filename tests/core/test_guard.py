@@ -12,19 +12,19 @@ from layoutkit._core.runtime.guard import Lock, TemporaryChange, Turns
 
 def is_free(lock):
     """Whether another thread can have it."""
-    found = []
+    acquired = []
 
     def work():
         try:
             with lock.held(0.01):
-                found.append(True)
+                acquired.append(True)
         except TimeoutError:
-            found.append(False)
+            acquired.append(False)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    return found[0]
+    return acquired[0]
 
 
 @pytest.mark.parametrize("again", [False, True])

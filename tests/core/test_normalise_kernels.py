@@ -22,10 +22,10 @@ def rows_of(family):
     return st.sampled_from([k for k in ROWS if k.family == family])
 
 
-def stored(x, dtype):
-    """Numbers as memory of a type has them, and what they are then."""
-    held = np.asarray(lk.reorder(np.ascontiguousarray(x, np.float32).reshape(-1), "a", "a", dtype=dtype))
-    return held, np.asarray(lk.reorder(held, "a", "a", dtype=(dtype, "float32"))).reshape(x.shape)
+def rounded(x, dtype):
+    """Numbers rounded to a type, as that type and as float32."""
+    elements = np.asarray(lk.reorder(np.ascontiguousarray(x, np.float32).reshape(-1), "a", "a", dtype=dtype))
+    return elements, np.asarray(lk.reorder(elements, "a", "a", dtype=(dtype, "float32"))).reshape(x.shape)
 
 
 @st.composite
@@ -47,14 +47,16 @@ class Memory:
         rows, count = x.shape
         apart = np.full((rows, count + gap), 7, np.float32)
         apart[:, :count] = x
-        held, _ = stored(apart.reshape(-1)[: rows * (count + gap) - gap], dtype)  # the last row ends with its elements
-        self.guard, self.item = guarded(held.view(np.uint8), end), held.dtype.itemsize
-        self.held, self.shape, self.dtype = held.dtype, (rows, count, gap), dtype
+        elements, _ = rounded(
+            apart.reshape(-1)[: rows * (count + gap) - gap], dtype
+        )  # the last row ends with its elements
+        self.guard, self.item = guarded(elements.view(np.uint8), end), elements.dtype.itemsize
+        self.element, self.shape, self.dtype = elements.dtype, (rows, count, gap), dtype
         self.address, self.pitch = self.guard.address, (count + gap) * self.item
 
     def read(self):
         rows, count, gap = self.shape
-        numbers = self.guard.array.view(self.held)
+        numbers = self.guard.array.view(self.element)
         numbers = np.asarray(lk.reorder(numbers, "a", "a", dtype=(self.dtype, "float32")))
         whole = np.append(numbers, np.full(gap, 7, np.float32)).reshape(rows, count + gap)
         np.testing.assert_array_equal(whole[:, count:], 7)
@@ -96,7 +98,7 @@ def test_scale(kernel, matrix, by_column, parameters, end):
     rng = np.random.default_rng(x.size)
     first, second = x.shape[::-1] if by_column else x.shape
     values = {name: rng.standard_normal(first).astype(np.float32) for name in ("mean", "factor", "shift")}
-    more = [rng.standard_normal(second).astype(np.float32) if given else None for given in parameters]
+    more = [rng.standard_normal(second).astype(np.float32) if present else None for present in parameters]
     values |= {name: value for name, value in zip(("scale", "bias"), more) if value is not None}
     guards = {name: guarded(value.view(np.uint8), end) for name, value in values.items()}
     harness.run(

@@ -55,11 +55,11 @@ def test_leaving_out_taps_never_costs(p, sizes):
 def test_listed_pixels_are_all_pixels(p, sizes):
     tiles = tiles_of(p, sizes)
     if tiles.listed:
-        found = list(tiles.pixels())
-        images = len(found) // prod(p.out)
+        pixels = list(tiles.pixels())
+        images = len(pixels) // prod(p.out)
         out = (1,) * (3 - len(p.out)) + p.out
         assert p.n % images == 0
-        assert sorted(found) == list(product(*map(range, (images, *out))))
+        assert sorted(pixels) == list(product(*map(range, (images, *out))))
 
 
 @given(conv_problems(), st.sampled_from(SIZES), st.integers(2, 5), st.integers(1, 9))

@@ -48,18 +48,18 @@ def test_step(kernel, cell, end):
             packed = np.zeros((gates, hidden, blocks * lanes), np.float32)
             packed[..., :hidden] = r
             packed = packed.reshape(gates, hidden, blocks, lanes).transpose(2, 1, 0, 3)
-            held = [guarded(np.ascontiguousarray(a).ravel().view(np.uint8), end)
+            buffers = [guarded(np.ascontiguousarray(a).ravel().view(np.uint8), end)
                     for a in (x, h, packed, bias, before, state, np.full_like(h, 7))]  # fmt: skip
             wide = [a.astype(np.float64) for a in (x, h, r, bias if biased else 0 * bias, before, state)]
             want = stepped(cell, *wide)
             row = 4 * hidden
-            gx, gh, gr, gb, gbefore, gstate, gy = (g.address for g in held)
+            gx, gh, gr, gb, gbefore, gstate, gy = (g.address for g in buffers)
             harness.run(
                 kernel.name, "lk_recurrent", cell=cell, rows=rows, hidden=hidden, x=gx, x_row=gates * row, x_gate=row,
                 h=gh, h_row=row, r=gr, bias=gb if biased else None, before=gbefore, before_row=row, state=gstate,
                 state_row=row, y=gy, y_row=row,
             )  # fmt: skip
-            for got, of in ((held[6], want[0]), (held[5], want[1])):
+            for got, of in ((buffers[6], want[0]), (buffers[5], want[1])):
                 np.testing.assert_allclose(got.array.view(np.float32).reshape(rows, hidden), of, 2e-5, 2e-5)
-            for got, of in zip(held, (x, h, packed, bias, before)):
+            for got, of in zip(buffers, (x, h, packed, bias, before)):
                 np.testing.assert_array_equal(got.array.view(np.float32), np.ascontiguousarray(of).ravel())

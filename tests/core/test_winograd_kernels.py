@@ -29,7 +29,7 @@ def matrices(kernel):
     return (bt if kernel.mr > 1 else one, bt), (at if kernel.mr > 1 else one, at), table
 
 
-def held(kernel, numbers):
+def in_memory(kernel, numbers):
     """Numbers as a row reads them; of bf16 the upper halves of floats, and those as they are."""
     if kernel.types == "f32":
         return numbers, numbers.astype(np.float64)
@@ -66,7 +66,7 @@ def test_in(kernel, end):
             (0, nh, 0, nw), (0, nh, 1, nw - 1), (nh // 3, nh, 0, 2), (0, 0, 0, nw), (nh - 1, nh, nw - 1, nw),
         ):  # fmt: skip
             r0, r1, c0, c1 = inside
-            image, numbers = held(kernel, rng.standard_normal((r1 - r0, c1 - c0, channels)).astype(np.float32))
+            image, numbers = in_memory(kernel, rng.standard_normal((r1 - r0, c1 - c0, channels)).astype(np.float32))
             stored = guarded(by_block(image, block).reshape(-1).view(np.uint8), end)
             row, col, gap = item * block * (c1 - c0), item * block, item * block * (c1 - c0) * (r1 - r0)
             width = -(-channels // lanes) * lanes
@@ -186,10 +186,10 @@ def test_out_of_integers(kernel, end):
         windows = np.lib.stride_tricks.sliding_window_view(d, (3, 3), (0, 1))
         sums = np.einsum("ijkcab,abkc->ijc", windows, w)
         assert abs(sums).max() < 2**25
-        held = np.einsum("ia,jb,abkc->ijkc", bt, bt, d) * np.einsum("ia,jb,abkc->ijkc", g, g, w)
+        of_channels = np.einsum("ia,jb,abkc->ijkc", bt, bt, d) * np.einsum("ia,jb,abkc->ijkc", g, g, w)
         width = -(-channels // lanes) * lanes
         products = np.zeros((6, 6, width), np.int32)
-        products[..., :channels] = held.sum(2).astype(np.int32)
+        products[..., :channels] = of_channels.sum(2).astype(np.int32)
         bias = rng.integers(-(2**31), 2**31, channels, np.int32)
         for height, wide in ((m, m), (1, 1), (m, m - 1), (m - 1, m)):
             gm, gb = (guarded(a.reshape(-1).view(np.uint8), end) for a in (products, bias))

@@ -15,8 +15,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nda
     values: dict[str, np.ndarray] = {**graph.constants, **inputs}
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.present_inputs()}
     for i, node in enumerate(graph.nodes):
-        made = run(node, [values[name] if name else None for name in node.inputs])
-        values.update((name, np.asarray(value)) for name, value in zip(node.outputs, made) if name)
+        results = run(node, [values[name] if name else None for name in node.inputs])
+        values.update((name, np.asarray(value)) for name, value in zip(node.outputs, results) if name)
         for name in node.present_inputs():
             if last[name] == i and name not in graph.ends:
                 values.pop(name, None)

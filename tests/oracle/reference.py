@@ -127,8 +127,8 @@ def saturated(whole: np.ndarray, dtype) -> np.ndarray:
     """Whole numbers of any size, as floats or as objects, as integers of `dtype`."""
     low, high = limits_of(dtype)
     above, below = whole >= high, whole <= low  # as floats, the limits of int64 are rounded away from 0
-    held = np.where(above | below, 0, whole).astype(np.int64)
-    return np.where(above, high, np.where(below, low, held)).astype(np.int64).astype(dtype)
+    within = np.where(above | below, 0, whole).astype(np.int64)
+    return np.where(above, high, np.where(below, low, within)).astype(np.int64).astype(dtype)
 
 
 FORMATS = {"bfloat16": (8, -133, np.inf), "float8_e4m3fn": (4, -9, 464.0), "float8_e5m2": (3, -16, np.inf)}
@@ -184,8 +184,8 @@ def conv_weight(x, dy, kernel, stride, padding, dilation, groups) -> np.ndarray:
     dw = np.zeros((groups, oc // groups, x.shape[2], *kernel))
     for tap in itertools.product(*map(range, kernel)):
         to, at = zip(*map(_inside, tap, size, out, stride, dilation, (a for a, _ in padding)))
-        read, given = (a.reshape(*a.shape[:3], math.prod(a.shape[3:])) for a in (x[(..., *at)], dy[(..., *to)]))
-        dw[(slice(None),) * 3 + tap] = np.einsum("ngcp,ngop->goc", read, given)
+        inputs, gradients = (a.reshape(*a.shape[:3], math.prod(a.shape[3:])) for a in (x[(..., *at)], dy[(..., *to)]))
+        dw[(slice(None),) * 3 + tap] = np.einsum("ngcp,ngop->goc", inputs, gradients)
     return dw.reshape(oc, x.shape[2], *kernel)
 
 
@@ -268,8 +268,10 @@ def _fused_doubles(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         left = ((a0 * b0 - product) + a0 * b1 + a1 * b0) + a1 * b1
         below, lowest = _sum_of(c, left)
         total, rest = _sum_of(product, below)
-        found = total + _to_odd(*_sum_of(rest, lowest))
-    return np.where(np.isfinite(found) & (found != 0), found, plain)  # of exact zeros the sign is that of the plain sum
+        result = total + _to_odd(*_sum_of(rest, lowest))
+    return np.where(
+        np.isfinite(result) & (result != 0), result, plain
+    )  # of exact zeros the sign is that of the plain sum
 
 
 def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -315,9 +317,9 @@ def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups
 
 def activate(y: np.ndarray, activation) -> np.ndarray:
     """The activation of logical y (N, C, *spatial) in float64; see `epilogue.ACTIVATIONS`. At -Inf: its limit."""
-    name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
+    name, *numbers = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
-        given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]
+        numbers = [np.asarray(numbers[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]
     functions: dict[Any, Callable[..., np.ndarray]] = {
         None: lambda v: v,
         "relu": lambda v: np.maximum(v, 0),
@@ -356,10 +358,10 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
         "hardsigmoid": lambda v, alpha, beta: np.clip(alpha * v + beta, 0, 1),
         "linear": lambda v, alpha, beta: alpha * v + beta,
     }
-    if (name, len(given)) == ("hardswish", 2):
+    if (name, len(numbers)) == ("hardswish", 2):
         name, functions = "hardswish_of", {"hardswish_of": lambda v, a, b: _share(v, np.clip(a * v + b, 0, 1))}
     with np.errstate(all="ignore"):
-        return functions[name](y, *given)
+        return functions[name](y, *numbers)
 
 
 BINARY: dict[str, Callable[..., np.ndarray]] = {
@@ -378,15 +380,15 @@ def epilogue(y: np.ndarray, activation, add: np.ndarray | None = None) -> np.nda
     steps = [tuple(step) if isinstance(step, (tuple, list)) else (step,) for step in chain]
     if add is not None and not any(name == "sum" for name, *_ in steps):
         y = y + add
-    for name, *given in steps:
+    for name, *numbers in steps:
         with np.errstate(all="ignore"):
             if name == "sum":
-                y = y + (given[0] if given else 1) * np.asarray(add)
+                y = y + (numbers[0] if numbers else 1) * np.asarray(add)
             elif name in BINARY:
-                operand = np.asarray(given[0], np.float64)
+                operand = np.asarray(numbers[0], np.float64)
                 y = BINARY[name](y, operand.reshape(-1, *[1] * (y.ndim - 2)) if operand.ndim == 1 else operand)
             else:
-                y = activate(y, (name, *given))
+                y = activate(y, (name, *numbers))
     return y
 
 
