@@ -76,7 +76,7 @@ MUTANTS = (
     Mutant("geometry: blocks of one channel count as innermost", "src/layoutkit/convolutions/geometry.py",
            "(blocks == [last] and last.size > 1)", "(blocks == [last])", "tests/convolutions"),
     Mutant("transposed: a phase is shifted", "src/layoutkit/convolutions/phases.py",
-           "lead = apart * (len(taps) - 1) - first", "lead = apart * len(taps) - first",
+           "lead = spacing * (len(taps) - 1) - first", "lead = spacing * len(taps) - first",
            "tests/convolutions/test_transposed.py"),
     Mutant("ranking: the slowest goes first", "src/layoutkit/choosing/ranking.py",
            "return sorted(choices, key=lambda c: c.seconds", "return sorted(choices, key=lambda c: -c.seconds",
