@@ -477,7 +477,7 @@ static int depthwise_dot(const lk_kernel *k, int rows, int cols, int channels, i
                   .end = columns, .step = step, .apart = 1, .flip = flip ? 0x80808080 : 0,
                   .lanes = (1u << channels % lanes) - 1, .quads = QUADS, .kw = KW, .rows = rows, .packed_rows = 2,
                   .cols = cols, .vectors = (channels + lanes - 1) / lanes, .pieces = pieces,
-                  .whole = channels == run && !ordered,
+                  .reading = channels == run && !ordered ? LK_READ_RUN : LK_READ_PARTS,
                   .segments = 1, .s_whole = 1, .s_bytes = channels, .out = as_bytes ? &f : NULL};
     ((lk_depthwise_dot_fn)k->fn)(&d);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;

@@ -13,6 +13,7 @@ from layoutkit.convolutions.types import TYPES
 
 STRIPS = [k for k in ROWS if k.family == "strips"]
 DEPTHWISE_DOT = [k for k in ROWS if k.family == "depthwise_dot"]
+READ_PARTS, READ_RUN, READ_PIECES = range(3)  # LK_READ_..
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
 
 
@@ -135,7 +136,7 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
     out_zero, adds, shifts = int(rng.integers(-128, 256)), bool(rng.integers(2)), bool(rng.integers(2))
     if not shifts:
         out_zero, least[:], most[:] = 128 * signed, 0, 255
-    whole = 1 if channels == run and order is None else 0
+    reading = READ_RUN if channels == run and order is None else READ_PARTS
     by_lane = np.argsort(lane)
     vectors, item = -(-channels // lanes), 1 if as_bytes else 4
     if as_bytes:
@@ -151,7 +152,8 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
         zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address,
         bias=gb.address if biased else 0, s=gy.address, s_at=s_at, s_strides=(item * cols * channels, item * channels),
         span=(columns, 0, columns, begin), taps=(step, apart), kw=kw, rows=rows, packed_rows=packed_rows, cols=cols,
-        vectors=vectors, whole=whole, flip=0x80808080 if signed else 0, order=None if order is None else order.ravel(),
+        vectors=vectors, reading=reading, flip=0x80808080 if signed else 0,
+        order=None if order is None else order.ravel(),
         lanes=(1 << channels % lanes) - 1, s_bytes=channels, rounding=(
             mul[by_lane], off[by_lane] if adds else None, least, most, out_zero, 128 * signed, shifts
         ) if as_bytes else None,
@@ -193,7 +195,7 @@ def test_depthwise_dot_of_shares_of_a_row(kernel, end):
                 zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address, bias=0, s=y.address,
                 s_at=at + share * cols * channels, s_strides=(segments * cols * channels, channels),
                 span=(columns, 0, columns, 0), taps=(step, 1), kw=3, rows=rows, packed_rows=2, cols=cols, vectors=4,
-                whole=2, segments=segments, s_whole=False, s_bytes=4 * lanes,
+                reading=READ_PIECES, segments=segments, s_whole=False, s_bytes=4 * lanes,
                 rounding=(np.full(4 * lanes, 0.01), None, np.zeros(4 * lanes), np.full(4 * lanes, 255), 0, 0, False),
             )  # fmt: skip
             np.testing.assert_array_equal(y.array.reshape(want.shape), want)

@@ -11,9 +11,9 @@ cdef class Convolution(Operation):
     cdef Epilogue epilogue
     cdef const char *filter_at
     cdef const char *bias_at
-    cdef bint nothing, adds
+    cdef bint empty, adds
     cdef int y_index
-    cdef Reordering spread
-    cdef bint to_copy              # `spread` writes to the copy in the workspace, else to the output
+    cdef Reordering add_reorder
+    cdef bint reorders_to_copy     # in the workspace, else to the output
     cdef int64_t first             # bytes from where an array like the output begins to its first element
     cdef int threads

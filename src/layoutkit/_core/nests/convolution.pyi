@@ -13,5 +13,5 @@ class Convolution(Operation):
         filter: np.ndarray,
         bias: np.ndarray | None,
         epilogue: Epilogue | None,
-        spread: tuple[Any, int] | None = None,
+        add_reorder: tuple[Any, int] | None = None,
     ) -> Self: ...

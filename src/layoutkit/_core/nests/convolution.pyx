@@ -23,31 +23,31 @@ cdef class Convolution(Operation):
         Packed for this route.
     epilogue : Epilogue or None
         Without tensors; not None if there is `add`.
-    spread : (Reordering, threads), optional
+    add_reorder : (Reordering, threads), optional
         Writes `add`, whose strides are not those of y, with those of y.
     """
 
-    def __cinit__(self, tuple arrays, Route route not None, ndarray filter not None, bias, Epilogue epilogue, spread=None):
+    def __cinit__(self, tuple arrays, Route route not None, ndarray filter not None, bias, Epilogue epilogue, add_reorder=None):
         cdef ndarray y = arrays[len(arrays) - 1]
         self.bind(arrays)
         self.route, self.filter, self.bias, self.epilogue = route, filter, bias, epilogue
-        self.adds, self.y_index, self.nothing = len(arrays) == 3, len(arrays) - 1, y.size == 0
+        self.adds, self.y_index, self.empty = len(arrays) == 3, len(arrays) - 1, y.size == 0
         if len(arrays) not in (2, 3) or (self.adds and epilogue is None) or (epilogue is not None and epilogue.tensors):
             raise ValueError(f"convolution of {len(arrays)} arrays, with {epilogue}")
-        if self.adds and not self.nothing and (spread is None) != ((<object>arrays[1]).strides == (<object>y).strides):
+        if self.adds and not self.empty and (add_reorder is None) != ((<object>arrays[1]).strides == (<object>y).strides):
             raise ValueError(f"convolution: add has strides {arrays[1].strides}, the output {(<object>y).strides}")
         if route.executor.integers and (epilogue is None or epilogue.f.mul == NULL):
             raise TypeError("a convolution of integers without what its numbers mean")
         self.filter_at = <const char *>PyArray_DATA(filter)
         self.bias_at = NULL if bias is None else <const char *>PyArray_DATA(<ndarray?>bias)
         self.workspace = route.workspace
-        if self.nothing:
+        if self.empty:
             return
         self.first = span_of(y)[0]
-        if spread is not None:
-            self.spread, self.threads = spread
-            self.to_copy = route.residual is None and not route.executor.accumulates
-        if self.adds and (self.to_copy or route.residual is not None):
+        if add_reorder is not None:
+            self.add_reorder, self.threads = add_reorder
+            self.reorders_to_copy = route.residual is None and not route.executor.accumulates
+        if self.adds and (self.reorders_to_copy or route.residual is not None):
             self.workspace += route.copy_bytes(y)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
@@ -56,16 +56,16 @@ cdef class Convolution(Operation):
         cdef char *y = at[self.y_index]
         cdef char *copy = workspace + self.route.workspace
         cdef char *add
-        if self.nothing:
+        if self.empty:
             return
         if self.epilogue is not None:
             f = self.epilogue.f
             epilogue = &f
         if self.adds:
             add = at[1]
-            if self.spread is not None:
-                add = copy + self.first if self.to_copy else y
-                if self.spread.paced(at[1], add, self.threads):
+            if self.add_reorder is not None:
+                add = copy + self.first if self.reorders_to_copy else y
+                if self.add_reorder.paced(at[1], add, self.threads):
                     return
             if self.route.residual is not None:
                 if self.route.residual.paced(add, copy, self.route.executor.threads):

@@ -5,6 +5,6 @@ from .executor import Executor, LoopNest
 
 class Depthwise(Executor):
     def __init__(
-        self, nest: LoopNest, channels: int, padded: int, run: int, each: int, pixels: int, lanes: Sequence[Any],
-        gathered: bool,
+        self, nest: LoopNest, channels: int, padded: int, run: int, vector_channels: int, pixels: int,
+        lanes: Sequence[Any], gathered: bool,
     ) -> None: ...  # fmt: skip

@@ -38,7 +38,7 @@ cdef class Depthwise(Executor):
         Strides (n, run, d, h, w) of an image, a run of channels, a pixel; a depthwise row.
     channels, padded : int
         Output channels, without and with the pads, which are written as well.
-    run, each : int
+    run, vector_channels : int
         Contiguous output channels, which are those of a task; output channels of a vector.
     pixels : int
         Output pixels in a vector.
@@ -54,7 +54,7 @@ cdef class Depthwise(Executor):
 
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[5]
-    cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, depth, taps, pairs
+    cdef int64_t channels, padded, run_channels, vector_channels, runs, vectors, pixels, depth, taps, pairs
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef int64_t *copy_at        # of each row of the local copy: where it is copied from
@@ -64,17 +64,17 @@ cdef class Depthwise(Executor):
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
-    cdef tuple tables            # keeps those of the lanes
-    cdef int64_t all_vectors     # of all channels
+    cdef tuple tables            # whose elements these are:
     cdef const uint32_t *y_lanes
     cdef const uint32_t *x_lanes  # [vector][channel], as x_at
     cdef const uint32_t *full
     cdef const int64_t *x_at
     cdef const int32_t *order
-    cdef bint spread, gathered
+    cdef int64_t all_vectors     # of all channels
+    cdef bint permutes, gathered
     cdef int step
 
-    def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t each, int64_t pixels, lanes,
+    def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t vector_channels, int64_t pixels, lanes,
                  bint gathered):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
@@ -87,12 +87,12 @@ cdef class Depthwise(Executor):
         self.all_vectors, self.depth = x_lanes.shape
         self.y_lanes = <const uint32_t *>elements(y_lanes, NPY_UINT32)
         self.x_lanes, self.full = <const uint32_t *>elements(x_lanes, NPY_UINT32), <const uint32_t *>elements(full, NPY_UINT32)
-        self.spread = order is not None
-        if self.spread:
+        self.permutes = order is not None
+        if self.permutes:
             self.x_at, self.order = <const int64_t *>elements(x_at, NPY_INT64), <const int32_t *>elements(order, NPY_INT32)
-        self.run_channels, self.each = run, each
+        self.run_channels, self.vector_channels = run, vector_channels
         self.runs = ceil_div(padded, run)
-        self.vectors = ceil_div(run, each)
+        self.vectors = ceil_div(run, vector_channels)
         self.pairs = ceil_div(g.out[1], 2)
         self.taps = g.kernel[0] * g.kernel[1]
         self.ws_thread = 2 * aligned(sizeof(uint32_t) * self.taps)
@@ -112,7 +112,7 @@ cdef class Depthwise(Executor):
             for b in range(g.out[2]):
                 self.pixel[a * g.out[2] + b] = a * self.y_stride[3] + b * self.y_stride[4]
         self.cut_columns()
-        self.lay_copy()
+        self.plan_copy()
 
     def __dealloc__(self):
         free(self.copy_at)
@@ -126,7 +126,7 @@ cdef class Depthwise(Executor):
     cdef int cut_columns(self) except -1:
         """Cut a row into tiles, and set the lanes that each of their vectors reads and writes."""
         cdef Geometry *g = &self.g
-        cdef int64_t columns = ceil_div(g.out[2], self.pixels), first, j, b, wide, each, t
+        cdef int64_t columns = ceil_div(g.out[2], self.pixels), first, j, b, wide, masks, t
         cdef int64_t step = self.step or g.kernel[2], unit = self.lanes // self.pixels, lane, pixel, at, last
         cdef bint edges
         cdef lk_depthwise_tile *tile
@@ -134,13 +134,13 @@ cdef class Depthwise(Executor):
         cdef uint32_t *y_mask
         self.count = <int>ceil_div(columns, self.nr)
         wide = (self.nr - 1) * step + g.kernel[2]
-        each = wide + self.nr
+        masks = wide + self.nr
         self.tiles = <lk_depthwise_tile *>calloc(max(1, self.count), sizeof(lk_depthwise_tile))
-        self.mask = <uint32_t *>calloc(max(1, self.count * each), sizeof(uint32_t))
+        self.mask = <uint32_t *>calloc(max(1, self.count * masks), sizeof(uint32_t))
         if self.tiles == NULL or self.mask == NULL:
             raise MemoryError(f"convolution: tables of {self.count} tiles a row")
         for t in range(self.count):
-            tile, x_mask = self.tiles + t, self.mask + t * each
+            tile, x_mask = self.tiles + t, self.mask + t * masks
             y_mask = x_mask + wide
             first = share(columns, self.count, t)
             tile.cols = <int>(share(columns, self.count, t + 1) - first)
@@ -166,7 +166,7 @@ cdef class Depthwise(Executor):
             tile.edges = edges
         return 0
 
-    cdef int lay_copy(self) except -1:
+    cdef int plan_copy(self) except -1:
         """Plan a local copy of the columns of a tile if they share few sets of L1 and several channels read them."""
         cdef Geometry *g = &self.g
         cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
@@ -176,7 +176,7 @@ cdef class Depthwise(Executor):
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
         while apart > 64 and x_tap % apart:
             apart //= 2
-        if not self.spread or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
+        if not self.permutes or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
             return 0
         most = self.x_at[self.depth - 1] - self.x_at[0] + vector
         self.copy_pixel = max(MIN_COPIED_BYTES, ceil_div(most, vector) * vector)
@@ -207,8 +207,8 @@ cdef class Depthwise(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        if self.pixels > 1 and (self.x_stride[4] != self.x_item * self.each or self.y_stride[4] != self.y_item * self.each):
-            raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.each} channels in a vector, that lie "
+        if self.pixels > 1 and (self.x_stride[4] != self.x_item * self.vector_channels or self.y_stride[4] != self.y_item * self.vector_channels):
+            raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.vector_channels} channels in a vector, that lie "
                                f"{self.x_stride[4]} and {self.y_stride[4]} bytes apart")
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 2, self.y_stride[0], self.y_stride + 2, True)
         read, written = [], []  # the bytes of each run of channels
@@ -218,7 +218,7 @@ cdef class Depthwise(Executor):
                              for v in vectors for c in range(self.depth)]))
             written.append(max([self.lanes_end(v % self.vectors * self.y_item * self.lanes, self.y_lanes[v],
                                                self.y_item) for v in vectors]))
-        source = [([*reads, (run, run, 0 if self.spread and self.gathered else self.x_stride[1])], read[run])
+        source = [([*reads, (run, run, 0 if self.permutes and self.gathered else self.x_stride[1])], read[run])
                   for run in range(self.runs)]
         destination = [([*writes, (run, run, self.y_stride[1])], written[run]) for run in range(self.runs)]
         filters = self.all_vectors * self.lanes
@@ -227,11 +227,11 @@ cdef class Depthwise(Executor):
 
     cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
         """The offset of a vector's input channels, relative to the first one of its run, or of all channels."""
-        return self.x_at[vector * self.depth + channel] if self.spread else vector % self.vectors * self.x_item * self.lanes
+        return self.x_at[vector * self.depth + channel] if self.permutes else vector % self.vectors * self.x_item * self.lanes
 
     cdef int64_t lanes_end(self, int64_t begin, uint32_t mask, int item):
         """The end of the last channel in `mask`, of any pixel of a vector that begins at `begin`; 0: there is none."""
-        cdef int64_t lane, most = 0, lanes = self.each if self.pixels > 1 else self.lanes
+        cdef int64_t lane, most = 0, lanes = self.vector_channels if self.pixels > 1 else self.lanes
         for lane in range(32):
             if mask >> lane & 1:
                 most = max(most, lane % lanes + 1)
@@ -267,16 +267,16 @@ cdef class Depthwise(Executor):
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
             vector = run * self.vectors
-            d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.each)
+            d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.vector_channels)
             d.x_lanes, d.y_lanes, d.full = self.x_lanes + vector * self.depth, self.y_lanes + vector, self.full + vector
-            if self.spread:
+            if self.permutes:
                 d.order, d.x_at = self.order + vector * self.depth * self.lanes, self.x_at + vector * self.depth
             if self.copies:
                 d.copy_bytes = self.copy_bytes + vector
             d.rows = <int>min(2, g.out[1] - 2 * pair)
             d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
                    + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])
-            if not (self.spread and self.gathered):
+            if not (self.permutes and self.gathered):
                 d.x += run * self.x_stride[1]
             d.y = (y + n * self.y_stride[0] + run * self.y_stride[1] + plane * self.y_stride[2]
                    + 2 * pair * self.y_stride[3])

@@ -19,7 +19,7 @@ from numpy cimport NPY_INT64, NPY_INT8
 from .executor import NOTHING, Footprint
 
 from ..kernels cimport LK_NOWHERE
-from ..kernels.depthwise cimport lk_depthwise_dot, lk_depthwise_dot_fn
+from ..kernels.depthwise cimport LK_READ_PARTS, LK_READ_PIECES, LK_READ_RUN, lk_depthwise_dot, lk_depthwise_dot_fn
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_rounding
 from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
@@ -34,15 +34,15 @@ cdef enum:
 cdef struct Work:
     # What a thread keeps while it goes through its tasks.
     lk_depthwise_dot d
-    lk_epilogue rest           # what follows the micro-kernel, of a buffer
-    lk_rounding out            # how the micro-kernel makes bytes of sums
+    lk_epilogue after          # what follows the micro-kernel, of a buffer
+    lk_rounding rounding       # how the micro-kernel makes bytes of sums
     const char **row           # those of the input that are read
     const int64_t *columns     # the offsets of a row's columns, of all segments
     int64_t at                 # the first piece of the run
     int64_t channel, count     # the first of the run, and how many with pads
     int64_t outputs, tiles     # of a row, of a segment
     int64_t y_first
-    bint simple                # the micro-kernel can make bytes of sums that it has in registers
+    bint rounds_in_registers   # the micro-kernel can make bytes of sums
     bint buffered              # sums go to y through a buffer
     int64_t s_at[MAX_RUN]
     int64_t x_at[MAX_PIECES]
@@ -80,7 +80,7 @@ cdef class DepthwiseDot(Executor):
     cdef int64_t *shares         # of the columns of a row: those of each segment of the last run
     cdef int64_t last_segments   # of the last run
     cdef int64_t *pixel          # offsets of the outputs of two rows, tile by tile
-    cdef tuple tables            # keeps these
+    cdef tuple tables            # whose elements these are:
     cdef const int64_t *x_at
     cdef const int64_t *x_bytes
     cdef const int64_t *y_at
@@ -131,7 +131,7 @@ cdef class DepthwiseDot(Executor):
             raise MemoryError(f"convolution: tables of {total} columns")
         self.last_segments = 1
         i = ceil_div(self.padded - (self.runs - 1) * self.run_channels, PIECE) if self.runs else self.pieces
-        if i < self.pieces and self.pieces % i == 0 and self.whole((self.runs - 1) * self.pieces, i):
+        if i < self.pieces and self.pieces % i == 0 and self.reading((self.runs - 1) * self.pieces, i) != LK_READ_PARTS:
             self.last_segments = self.pieces // i
         for i in range(total):
             if listed:
@@ -184,14 +184,14 @@ cdef class DepthwiseDot(Executor):
         cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef Work s
-        cdef int64_t n, run, plane, pair, rest, begun = -1
+        cdef int64_t n, run, plane, pair, rest, previous_run = -1
         self.begin(&s, epilogue, workspace)
         while task < end or more(tasks, &task, &end):
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
-            if run != begun:
-                begun = run
+            if run != previous_run:
+                previous_run = run
                 self.enter_run(&s, w, bias, run)
             s.d.rows = <int>min(self.packed_rows, g.out[1] - self.packed_rows * pair)
             self.find_rows(&s, x + n * self.x_stride[0], plane, pair)
@@ -202,10 +202,10 @@ cdef class DepthwiseDot(Executor):
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *workspace) noexcept nogil:
         """Set what does not depend on the task: the workspace, the row of zeros, the epilogue."""
         cdef lk_depthwise_dot *d = &s.d
-        s.simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
+        s.rounds_in_registers = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
-        s.rest = epilogue[0]  # of integers there is one in any case
-        s.rest.sums, s.rest.sums_row = workspace, self.run_channels * self.sum_item
+        s.after = epilogue[0]  # of integers there is one in any case
+        s.after.sums, s.after.sums_row = workspace, self.run_channels * self.sum_item
         workspace += self.sums_bytes()
         d.panel = workspace
         workspace += aligned(self.columns * self.quads * 4 * self.run_channels)
@@ -227,7 +227,7 @@ cdef class DepthwiseDot(Executor):
         d.at, d.bytes, d.pieces = self.x_at + at, self.x_bytes + at, <int>ceil_div(count, PIECE)
         if self.ordered:
             d.order = self.order + at * PIECE
-        d.whole, d.segments = self.whole(at, self.pieces), 1
+        d.reading, d.segments = self.reading(at, self.pieces), 1
         d.vectors = <int>ceil_div(count, self.lanes)
         d.w = w + run * self.run_bytes
         if bias != NULL:
@@ -236,13 +236,13 @@ cdef class DepthwiseDot(Executor):
         d.s_bytes, d.s_whole = <int>count, True
         for i in range(d.pieces):
             d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
-        if (s.simple and channel + count <= self.channels
-                and (d.s_whole or count == self.run_channels or self.whole(at, d.pieces))
-                and self.rounding_of(&s.out, &s.rest, channel, count, d.pieces)):
-            d.out, d.s_row, d.s_col = &s.out, self.y_stride[2], self.y_stride[3]
+        if (s.rounds_in_registers and channel + count <= self.channels
+                and (d.s_whole or count == self.run_channels or self.reading(at, d.pieces) != LK_READ_PARTS)
+                and self.rounding_of(&s.rounding, &s.after, channel, count, d.pieces)):
+            d.out, d.s_row, d.s_col = &s.rounding, self.y_stride[2], self.y_stride[3]
             self.place_bytes(s, run)
         elif self.rounding:
-            d.s, d.s_col = s.rest.sums, s.rest.sums_row
+            d.s, d.s_col = s.after.sums, s.after.sums_row
             for i in range(d.vectors):
                 s.s_at[i] = i * self.lanes * self.sum_item
         else:
@@ -254,11 +254,11 @@ cdef class DepthwiseDot(Executor):
         s.tiles = ceil_div(s.outputs, TILE if s.buffered else self.chunk)
 
     cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
-        """Set the offsets to which the micro-kernel stores the pieces of a run; a short run that is whole is stored like a
-        full one."""
+        """Set the offsets to which the micro-kernel stores the pieces of a run. A short run of whole pieces fills a vector with
+        those of several columns."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t i, first
-        if d.pieces == self.pieces or not self.whole(s.at, d.pieces):
+        if d.pieces == self.pieces or self.reading(s.at, d.pieces) == LK_READ_PARTS:
             for i in range(d.pieces):
                 s.s_at[i] = self.y_at[s.at + i]
             s.y_first = s.s_at[0] if d.s_whole else 0
@@ -270,7 +270,7 @@ cdef class DepthwiseDot(Executor):
             first = self.segment(s.outputs, i // d.pieces) if d.segments > 1 else 0
             s.x_at[i] = self.x_at[s.at + i % d.pieces]
             s.s_at[i] = self.y_at[s.at + i % d.pieces] + first * self.y_stride[3]
-        d.at, d.whole, d.s_whole, d.s_bytes = s.x_at, 2, False, <int>self.run_channels
+        d.at, d.reading, d.s_whole, d.s_bytes = s.x_at, LK_READ_PIECES, False, <int>self.run_channels
 
     cdef void find_rows(self, Work *s, const char *x, int64_t plane, int64_t pair) noexcept nogil:
         """The rows of the image x that a task reads."""
@@ -305,38 +305,38 @@ cdef class DepthwiseDot(Executor):
                 d.s = to + first * self.y_stride[3]
             (<lk_depthwise_dot_fn>self.micro_kernel)(d)
             if s.buffered:
-                s.rest.row, s.rest.rows = self.pixel + 2 * first, d.rows * d.cols
-                self.requantise(&s.rest, y, to - y, s.at, s.channel, s.count)
+                s.after.row, s.after.rows = self.pixel + 2 * first, d.rows * d.cols
+                self.requantise(&s.after, y, to - y, s.at, s.channel, s.count)
 
     cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
                           int64_t pieces) noexcept nogil:
         """How the micro-kernel makes bytes of the sums of a run; False: it cannot."""
-        cdef lk_rounding straight
+        cdef lk_rounding in_order
         cdef int64_t i, v, lane
-        if not self.rounded(&straight, f, channel, <int>count):
+        if not self.rounded(&in_order, f, channel, <int>count):
             return False
-        out[0] = straight
+        out[0] = in_order
         for i in range(self.pieces):
             lane = i % pieces * PIECE
             for v in range(4):
-                memcpy(&out.mul[v * self.lanes + 4 * i], &straight.mul[lane + 4 * v], 4 * sizeof(float))
-                memcpy(&out.off[v * self.lanes + 4 * i], &straight.off[lane + 4 * v], 4 * sizeof(float))
-            memcpy(&out.least[i * PIECE], &straight.least[lane], PIECE)
-            memcpy(&out.most[i * PIECE], &straight.most[lane], PIECE)
+                memcpy(&out.mul[v * self.lanes + 4 * i], &in_order.mul[lane + 4 * v], 4 * sizeof(float))
+                memcpy(&out.off[v * self.lanes + 4 * i], &in_order.off[lane + 4 * v], 4 * sizeof(float))
+            memcpy(&out.least[i * PIECE], &in_order.least[lane], PIECE)
+            memcpy(&out.most[i * PIECE], &in_order.most[lane], PIECE)
         return True
 
-    cdef int whole(self, int64_t at, int64_t pieces) noexcept nogil:
-        """2: so many pieces from `at` on are whole; 1: and they follow one another; 0: neither."""
+    cdef int reading(self, int64_t at, int64_t pieces) noexcept nogil:
+        """How so many pieces from `at` on are read, see lk_depthwise_dot."""
         cdef int64_t i
-        cdef int found = 1
+        cdef int reading = LK_READ_RUN
         if self.ordered:
-            return 0
+            return LK_READ_PARTS
         for i in range(pieces):
             if self.x_bytes[at + i] != PIECE:
-                return 0
+                return LK_READ_PARTS
             if self.x_at[at + i] != self.x_at[at] + i * PIECE:
-                found = 2
-        return found
+                reading = LK_READ_PIECES
+        return reading
 
     cdef void requantise(self, lk_epilogue *f, char *y, int64_t offset, int64_t at, int64_t channel,
                          int64_t count) noexcept nogil:

@@ -42,7 +42,6 @@ cdef class TransposedConvolution(Operation):
     cdef int64_t x_bytes, y_bytes
     cdef Reordering before, after
     cdef Epilogue epilogue
-    cdef list kept  # what the phases point to
 
     def __cinit__(self, tuple arrays, phases, Epilogue epilogue, before=None, after=None, int64_t x_bytes=0,
                   int64_t y_bytes=0):
@@ -53,7 +52,8 @@ cdef class TransposedConvolution(Operation):
         self.bind(arrays)
         if len(arrays) != 2 or (epilogue is not None and epilogue.tensors):
             raise ValueError(f"transposed convolution of {len(arrays)} arrays, with {epilogue}")
-        self.count, self.epilogue, self.kept = <int>len(phases), epilogue, list(phases)
+        self.count, self.epilogue = <int>len(phases), epilogue
+        self.owned += phases
         self.phase = <Phase *>calloc(max(1, self.count), sizeof(Phase))
         if self.phase == NULL:
             raise MemoryError(f"transposed convolution: {self.count} phases")

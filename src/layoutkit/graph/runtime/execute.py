@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.nests.reorders import Reorders
+from ..._core.nests.reorder_operation import ReorderOperation
 from ...choosing.threads import check_threads
 from ...choosing.watching import CallInfo, watched_in_steps, watchers
 from ...formats.layout import Layout
@@ -107,9 +107,9 @@ class Program:
     ) -> None:  # fmt: skip
         """Append a step that reorders a tensor."""
 
-        def make(x: np.ndarray, y: np.ndarray) -> Reorders:
+        def make(x: np.ndarray, y: np.ndarray) -> ReorderOperation:
             move = compiled(x, *layouts, shape, y, self.costs.threads, numbers)
-            return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+            return ReorderOperation((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
         self._operate(Step(name, "reorder", None, (source,), (to,)), make)
 
@@ -216,9 +216,9 @@ class Program:
     def _copied(self, node: Node, source: Place, to: Place) -> None:
         """Append a step that copies the elements of a tensor in their order to one of another shape."""
 
-        def make(x: np.ndarray, y: np.ndarray) -> Reorders:
+        def make(x: np.ndarray, y: np.ndarray) -> ReorderOperation:
             move = copying(x, reshaped(y, x.shape), self.costs.threads)
-            return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+            return ReorderOperation((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
         self.operation(node, make, (source,), (to,))
 

@@ -49,6 +49,7 @@ cdef extern from "depthwise/plane_strips.h" nogil:
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
 cdef extern from "depthwise/depthwise_dot.h" nogil:
+    int LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES
     ctypedef struct lk_depthwise_dot:
         const char **row
         const int64_t *column
@@ -63,7 +64,7 @@ cdef extern from "depthwise/depthwise_dot.h" nogil:
         const int64_t *s_at
         int64_t s_row, s_col, columns, first, end, begin, step, apart
         uint32_t flip, lanes
-        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes
+        int quads, kw, rows, packed_rows, cols, vectors, pieces, reading, segments, s_whole, s_bytes
         const lk_rounding *out
     ctypedef void (*lk_depthwise_dot_fn)(const lk_depthwise_dot *) noexcept nogil
 

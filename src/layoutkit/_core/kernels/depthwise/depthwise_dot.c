@@ -24,7 +24,6 @@
 #else
 #define COLS 2
 #endif
-enum { IN_ONE, BY_PIECES, BY_PARTS }; /* how a run of channels is read */
 enum { PIECE = 16, PIECES = LK_VB / PIECE, COLUMN = 4 * LK_VB }; /* COLUMN: bytes of a column in the panel */
 
 typedef int8_t bytes __attribute__((vector_size(PIECE), aligned(1), may_alias));
@@ -270,17 +269,17 @@ LK_INLINE void run(const lk_depthwise_dot *d)
     gather_fn *fill = d->flip ? by_parts_flipped : by_parts;
     tiles_fn *wide = two ? sums_2 : sums_1, *narrow = two ? sums_2x1 : sums_1x1;
 #if LK_VB > 16
-    if (d->whole)
-        fill = d->whole == 1 ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
+    if (d->reading != LK_READ_PARTS)
+        fill = d->reading == LK_READ_RUN ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
     if (d->out) {
         const int near = d->kw == 3 && d->apart == 1 && d->quads == 1 ? (int)d->step : 0;
         wide = two ? bytes_2 : bytes_1, narrow = two ? bytes_2x1 : bytes_1x1;
 #if LK_VB == 64
-        if (d->whole && near == 3 - d->packed_rows) {
+        if (d->reading != LK_READ_PARTS && near == 3 - d->packed_rows) {
             static const lk_depthwise_dot_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
                                                    {flow_by_pieces, flow_by_pieces_flipped},
                                                    {flow_of_several, flow_of_several_flipped}};
-            flows[d->whole == 1 ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
+            flows[d->reading == LK_READ_RUN ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
             return;
         }
 #else

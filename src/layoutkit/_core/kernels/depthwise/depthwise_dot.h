@@ -4,6 +4,8 @@
 #include "gemm/gemm.h"
 #include "kernels.h"
 
+enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* how a run of channels is read: in parts; as a run; as whole pieces */
+
 /* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
  * a run of as many channels as a vector has bytes:
  *
@@ -11,10 +13,9 @@
  *
  * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
  * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
- * order[k], if that is given; `whole`: all pieces of the vector are whole and in their order (2), and follow one another
- * (1). Rows that are NULL, and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of
+ * order[k], if that is not NULL; `reading` says whether all pieces of the vector are whole, in their order, and one run. Rows that are NULL, and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of
  * every four bytes, as makes u8 of s8.
- * With `whole` of 2 the pieces may be those of several columns: they are `segments` even shares, one after another, and
+ * With LK_READ_PIECES they may be those of several columns: they are `segments` even shares, one after another, and
  * column[i * segments + k] is that of share k.
  *
  * First columns [first, end) are gathered to the panel, [quads][columns][4 vectors][lanes][4], aligned to 64 bytes. The
@@ -38,7 +39,7 @@ typedef struct {
     const int64_t *s_at;
     int64_t s_row, s_col, columns, first, end, begin, step, apart;
     uint32_t flip, lanes;
-    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, reading, segments, s_whole, s_bytes;
     const lk_rounding *out; /* or NULL */
 } lk_depthwise_dot;
 typedef void (*lk_depthwise_dot_fn)(const lk_depthwise_dot *);

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ...._core.nests.operation import Operation
+from ...._core.nests.reorder_operation import OnContiguousCopies
 from ...._core.nests.reordering import Reordering
-from ...._core.nests.reorders import OnCopies
 from ....reorders.binding import compiled
 from ...ir import Node
 from ...layout.costs import FLOAT, Costs
@@ -122,7 +122,7 @@ def contiguously(make: Make, threads: int) -> Make:
         if isinstance(operation, Operation):
             pairs = [*zip(arrays[:-1], copies[:-1]), (copies[-1], arrays[-1])]
             moves = [(i, *(copying(x, y, threads) or ())) for i, (x, y) in enumerate(pairs) if x is not y]
-            return OnCopies(arrays, operation, [move for move in moves if len(move) > 1])
+            return OnContiguousCopies(arrays, operation, [move for move in moves if len(move) > 1])
 
         def run(*arrays: np.ndarray) -> None:
             copies = [np.ascontiguousarray(x) for x in arrays]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...._core.nests.operation import MAX_ARRAYS
-from ...._core.nests.reorders import Reorders
+from ...._core.nests.reorder_operation import ReorderOperation
 from ...._core.runtime.arrays import address
 from ...ir import Node
 from ...operators.kernels.joins import cut_at
@@ -59,7 +59,7 @@ def _copy(program: Building, node: Node, pieces: list[Piece]) -> None:
     joins, whole = node.op == "Concat", pieces[0][1].whole
     places = tuple(place for place, _ in pieces if not isinstance(place, np.ndarray))
 
-    def make(*arrays: np.ndarray) -> Reorders:
+    def make(*arrays: np.ndarray) -> ReorderOperation:
         at_whole, at = (len(arrays) - 1, 0) if joins else (0, 1)
         whole, threads = arrays[at_whole], program.costs.threads
         moves: list[tuple[Any, int | np.ndarray, int, int, int, int]] = []
@@ -72,7 +72,7 @@ def _copy(program: Building, node: Node, pieces: list[Piece]) -> None:
             elif move is not None:
                 moves.append((move[0], at_whole, begin, at, 0, move[1]))
             at += constant is None
-        return Reorders(arrays, moves)
+        return ReorderOperation(arrays, moves)
 
     program.operation(node, make, places if joins else (whole,), (whole,) if joins else places)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._core.nests.blend import Interpolation
 from ...._core.nests.operation import Operation
-from ...._core.nests.reorders import Reorders
+from ...._core.nests.reorder_operation import ReorderOperation
 from ...._core.nests.take import Take
 from ....memory.arrays import reshaped
 from ....reorders.binding import compiled
@@ -34,7 +34,7 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
     def make(x: np.ndarray, y: np.ndarray) -> Operation:
         move = compiled(reshaped(x, shape), src, dst, shape, y.reshape(permuted), threads)
-        return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+        return ReorderOperation((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
     program.operation(node, make, (operand,), (result,))
 
@@ -91,7 +91,7 @@ def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
     def make(x: np.ndarray, y: np.ndarray) -> Operation:
         move = compiled(reshaped(x, order.inner), src, dst, order.inner, y.reshape(permuted), threads)
-        return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+        return ReorderOperation((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
     program.operation(node, contiguously(make, threads), (operand,), (result,))
 

@@ -11,8 +11,7 @@ cdef struct Move:
     int threads
 
 
-cdef class Reorders(Operation):
-    cdef Move *each
+cdef class ReorderOperation(Operation):
+    cdef Move *moves
     cdef int count, threads
     cdef int64_t parts, chunks  # of all moves, if there are several
-    cdef list kept     # what the moves point to

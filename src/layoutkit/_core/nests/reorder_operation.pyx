@@ -1,4 +1,4 @@
-"""Reorders and conversions as an operation."""
+"""Reorders and conversions as operations."""
 
 from libc.stdlib cimport calloc, free
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -15,11 +15,11 @@ from .reordering cimport Reordering
 import_array()
 
 cdef enum:
-    PART_BYTES = 32 << 10    # moved by all of the moves, before the next part of each
+    PART_BYTES = 32 << 10   # of all moves, before the next part of each
     CHUNK_BYTES = 64 << 20  # moved between checks for signals
 
 
-cdef class Reorders(Operation):
+cdef class ReorderOperation(Operation):
     """Writes arrays, or parts of them, from others.
 
     Parameters
@@ -27,7 +27,7 @@ cdef class Reorders(Operation):
     arrays : sequence of ndarray
         What it is bound to.
     moves : sequence of (reordering, source, source offset, destination, destination offset, threads)
-        Which of the arrays, and bytes from where each begins; the source may also be an array that is always read.
+        Which of the arrays, and bytes from where each begins; the source may also be an array, the same in every run.
     """
 
     def __cinit__(self, arrays, moves):
@@ -35,18 +35,18 @@ cdef class Reorders(Operation):
         cdef Reordering reordering
         cdef int i
         self.bind(tuple(arrays))
-        self.count, self.kept = len(moves), []
-        self.each = <Move *>calloc(max(1, self.count), sizeof(Move))
-        if self.each == NULL:
+        self.count = len(moves)
+        self.moves = <Move *>calloc(max(1, self.count), sizeof(Move))
+        if self.moves == NULL:
             raise MemoryError(f"reorders: {self.count} of them")
         for i, (reordering, src, src_at, dst, dst_at, threads) in enumerate(moves):
-            move = self.each + i
+            move = self.moves + i
             if isinstance(src, np.ndarray):
-                self.kept.append(src)
+                self.owned.append(src)
                 move.fixed, src = <const char *>PyArray_DATA(<ndarray>src), 0
             if not (0 <= src < len(arrays) and 0 <= dst < len(arrays)):
                 raise IndexError(f"reorders: arrays {src} and {dst} of {len(arrays)}")
-            self.kept.append(reordering)
+            self.owned.append(reordering)
             move.moves, move.src, move.src_at = <void *>reordering, src, src_at
             move.dst, move.dst_at, move.threads = dst, dst_at, threads
             self.threads = max(self.threads, <int>threads)
@@ -56,27 +56,27 @@ cdef class Reorders(Operation):
         self.parts = self.chunks * ceil_div(moved // self.chunks, PART_BYTES)
 
     def __dealloc__(self):
-        free(self.each)
+        free(self.moves)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Together r
+        cdef Run r
         cdef Pace pace
         if self.count == 1:
-            (<Reordering>self.each.moves).paced(source(self.each, at), at[self.each.dst] + self.each.dst_at, self.each.threads)
+            (<Reordering>self.moves.moves).paced(source(self.moves, at), at[self.moves.dst] + self.moves.dst_at, self.moves.threads)
             return
-        r.each, r.count, r.at = self.each, self.count, at
+        r.moves, r.count, r.at = self.moves, self.count, at
         r.parts = self.parts // self.chunks
         pace = pace_of(self.chunks)
         while pace.at < pace.end:
             r.chunk, r.chunks = pace.at // pace.size, pace.end // pace.size
-            share_out(self.threads, run_together, &r)
+            share_out(self.threads, moves_share, &r)
             done(&pace)
             if interrupted():
                 return
 
 
-cdef struct Together:
-    const Move *each
+cdef struct Run:
+    const Move *moves
     int count
     char **at
     int64_t parts, chunk, chunks  # of a chunk; which of how many is run
@@ -86,22 +86,22 @@ cdef inline const char *source(const Move *move, char **at) noexcept nogil:
     return (at[move.src] if move.fixed == NULL else move.fixed) + move.src_at
 
 
-cdef void run_together(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    """A share of all moves, part by part of each: what they read or write in common stays in the caches."""
-    cdef const Together *r = <const Together *>argument
+cdef void moves_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    """A share of all moves, a part of each after another: what they read or write in common stays in the caches."""
+    cdef const Run *r = <const Run *>argument
     cdef const Move *move
     cdef int64_t begin = r.chunk * r.parts, first, last, i
     cdef int k
     while lk_claim(portions, begin + share(r.parts, parts, part), begin + share(r.parts, parts, part + 1), &first, &last):
         for i in range(first, last):
             for k in range(r.count):
-                move = r.each + k
+                move = r.moves + k
                 (<Reordering>move.moves).part(source(move, r.at), r.at[move.dst] + move.dst_at, i, i + 1,
                                               r.chunks * r.parts)
 
 
-cdef class OnCopies(Operation):
-    """An operation that takes contiguous arrays only, on others.
+cdef class OnContiguousCopies(Operation):
+    """An operation on contiguous arrays, run on copies of others.
 
     Parameters
     ----------
@@ -116,20 +116,19 @@ cdef class OnCopies(Operation):
     cdef Operation inner
     cdef Move *copies
     cdef int count, arrays
-    cdef list kept
 
     def __cinit__(self, arrays, Operation inner not None, copies):
         cdef Move *move
         cdef Reordering reordering
         cdef int i
         self.bind(tuple(arrays))
-        self.inner, self.count, self.arrays, self.kept = inner, len(copies), len(arrays), []
+        self.inner, self.count, self.arrays = inner, len(copies), len(arrays)
         self.copies = <Move *>calloc(max(1, self.count), sizeof(Move))
         if self.copies == NULL:
             raise MemoryError(f"copies: {self.count} of them")
         self.workspace = aligned(inner.workspace)
         for i, (array, reordering, threads) in enumerate(copies):
-            self.kept.append(reordering)
+            self.owned.append(reordering)
             move = self.copies + i
             move.moves, move.src, move.threads = <void *>reordering, array, threads
             move.src_at = self.workspace
