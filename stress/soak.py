@@ -120,7 +120,7 @@ class Soak:
 
 def resident() -> int:
     """Bytes of memory in use, without those that the pool keeps for later."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") - pool.held
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") - pool.free_bytes
 
 
 def entries(folder: str) -> int:

@@ -71,21 +71,21 @@ def test_memory_is_used_again_once_nothing_sees_it():
 def test_a_pool_keeps_no_more_than_its_bound():
     p = Pool(3 * (LARGE_BYTES + HUGE))
     held = [p.take(LARGE_BYTES) for _ in range(6)]
-    assert p.held == 0
+    assert p.free_bytes == 0
     held.clear()
-    assert p.held == 3 * (LARGE_BYTES + HUGE)
+    assert p.free_bytes == 3 * (LARGE_BYTES + HUGE)
     large = p.take(2 * LARGE_BYTES)  # nothing of that size is free: a new one
-    assert large.size == 2 * LARGE_BYTES and p.held == 3 * (LARGE_BYTES + HUGE)
-    assert p.release(LARGE_BYTES + HUGE) == 2 * (LARGE_BYTES + HUGE) and p.held == LARGE_BYTES + HUGE
-    assert p.release() == LARGE_BYTES + HUGE and p.held == 0 and p.release() == 0
+    assert large.size == 2 * LARGE_BYTES and p.free_bytes == 3 * (LARGE_BYTES + HUGE)
+    assert p.release(LARGE_BYTES + HUGE) == 2 * (LARGE_BYTES + HUGE) and p.free_bytes == LARGE_BYTES + HUGE
+    assert p.release() == LARGE_BYTES + HUGE and p.free_bytes == 0 and p.release() == 0
 
 
 def test_a_much_larger_block_is_not_given_away():
     p = Pool(1 << 30)
     p.take(20 * LARGE_BYTES)
-    assert p.held == 20 * LARGE_BYTES + HUGE
+    assert p.free_bytes == 20 * LARGE_BYTES + HUGE
     p.take(LARGE_BYTES)
-    assert p.held == 21 * LARGE_BYTES + 2 * HUGE
+    assert p.free_bytes == 21 * LARGE_BYTES + 2 * HUGE
 
 
 def test_threads_share_a_pool():
@@ -107,7 +107,7 @@ def test_threads_share_a_pool():
         t.start()
     for t in threads:
         t.join()
-    assert not wrong and p.held <= p.bound
+    assert not wrong and p.free_bytes <= p.bound
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -143,7 +143,7 @@ def test_free_blocks_are_released_before_memory_is_said_to_be_short(monkeypatch)
     real, calls = pools.mmap.mmap, []
 
     def short(*args, **kwargs):
-        calls.append(p.held)
+        calls.append(p.free_bytes)
         if len(calls) == 1:
             raise OSError("no memory")
         return real(*args, **kwargs)

@@ -62,11 +62,11 @@ def test_workspaces_are_used_again(side, limit):
     lk.release_memory()
     op, x = padded(side)
     out = op(x)
-    held = pool.held
+    held = pool.free_bytes
     assert held >= x.nbytes
     for _ in range(5):
         op(x, out)
-        assert pool.held == held
+        assert pool.free_bytes == held
 
 
 def test_threads_leave_no_more_than_the_limit(limit):
@@ -82,8 +82,8 @@ def test_threads_leave_no_more_than_the_limit(limit):
         thread.start()
     for thread in threads:
         thread.join()
-    assert pool.held <= 48 * MB
-    assert lk.release_memory() > 0 and pool.held == 0
+    assert pool.free_bytes <= 48 * MB
+    assert lk.release_memory() > 0 and pool.free_bytes == 0
 
 
 def test_the_limit(limit):
@@ -93,12 +93,12 @@ def test_the_limit(limit):
     del del_me
     op, x = padded(300)
     op(x)
-    assert 32 * MB < pool.held <= 100 * MB
-    assert limit(16 * MB) == 100 * MB and pool.held <= 16 * MB
+    assert 32 * MB < pool.free_bytes <= 100 * MB
+    assert limit(16 * MB) == 100 * MB and pool.free_bytes <= 16 * MB
     limit(0)
-    assert pool.held == 0
+    assert pool.free_bytes == 0
     op(x)
-    assert pool.held == 0  # nothing is kept
+    assert pool.free_bytes == 0  # nothing is kept
     for wrong in (-1, "1", 1.5):
         with pytest.raises((ValueError, TypeError), match="memory_limit: nbytes must be bytes"):
             lk.memory_limit(wrong)

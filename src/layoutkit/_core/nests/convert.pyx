@@ -19,7 +19,7 @@ from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .reorder cimport Program
-from .reordering cimport SHARE_PARTS, WHOLE_BYTES, Reordering
+from .reordering cimport SHARE_PARTS, MIN_PARTS_BYTES, Reordering
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
@@ -156,7 +156,7 @@ cdef class Converter(ConverterBase):
                 nest.tasks *= n
             elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1
         self.chunks = 1 + <int64_t>(elements / CHUNK_ELEMENTS)
-        self.share_parts = 1 if elements < WHOLE_BYTES // 4 else SHARE_PARTS
+        self.share_parts = 1 if elements < MIN_PARTS_BYTES // 4 else SHARE_PARTS
 
     def __dealloc__(self):
         free(self.nests)

@@ -172,7 +172,7 @@ cdef class Depthwise(Executor):
         cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
         cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most, vector = self.x_item * self.lanes
         cdef int64_t x_tap = abs(g.dilation[2] * self.x_stride[4])
-        cdef bint shared = g.stride[1] == g.dilation[1]  # the second output row reads what the next row of taps does
+        cdef bint shared = g.stride[1] == g.dilation[1]  # both output rows read the same, a row of taps apart
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
         while apart > 64 and x_tap % apart:
             apart //= 2
@@ -189,7 +189,7 @@ cdef class Depthwise(Executor):
         self.copy_bytes = <int64_t *>calloc(self.all_vectors, sizeof(int64_t))
         if self.copy_at == NULL or self.copy_tap == NULL or self.copy_bytes == NULL:
             raise MemoryError(f"convolution: tables of {self.copies} rows")
-        for i in range(self.all_vectors):  # up to the end of what the full vectors of its run read
+        for i in range(self.all_vectors):  # up to the last byte that the full vectors of its run read
             for a in range(i, min(self.all_vectors, (i // self.vectors + 1) * self.vectors)):
                 b = self.x_at[(a + 1) * self.depth - 1] + vector - self.x_at[i * self.depth]
                 if not self.full[a] or b > self.copy_pixel or self.x_at[a * self.depth] < self.x_at[i * self.depth]:

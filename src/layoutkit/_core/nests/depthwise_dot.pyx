@@ -32,9 +32,9 @@ cdef enum:
     PANEL_BYTES = 16 << 10     # of a panel: half of L1
 
 cdef struct Work:
-    # What a thread keeps while it goes through its tasks.
+    # State of a thread, through its tasks.
     lk_depthwise_dot d
-    lk_epilogue after          # what follows the micro-kernel, of a buffer
+    lk_epilogue after          # what follows the micro-kernel, on sums in a buffer
     lk_rounding rounding       # how the micro-kernel makes bytes of sums
     const char **row           # those of the input that are read
     const int64_t *columns     # the offsets of a row's columns, of all segments
@@ -326,7 +326,7 @@ cdef class DepthwiseDot(Executor):
         return True
 
     cdef int reading(self, int64_t at, int64_t pieces) noexcept nogil:
-        """How so many pieces from `at` on are read, see lk_depthwise_dot."""
+        """How `pieces` pieces from `at` on are read: LK_READ_.."""
         cdef int64_t i
         cdef int reading = LK_READ_RUN
         if self.ordered:

@@ -123,7 +123,7 @@ cdef class Elementwise(Operation):
         return 0
 
     cdef int set_axes(self, tuple shape, strides) except -1:
-        """Sort and merge axes: the last two are those of matrices, the others those of loops around these."""
+        """Sort and merge axes: the last two are those of matrices, the others of loops around them."""
         cdef int k, i
         axes = merged(sorted(zip(shape, *strides), key=lambda axis: -abs(axis[OPERANDS])))  # the strides of y are last
         if len(axes) > MAX_OUTER_AXES + 2:

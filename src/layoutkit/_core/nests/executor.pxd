@@ -38,9 +38,9 @@ cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogi
     return total // parts * i + min(i, total % parts)
 
 
-cdef inline int64_t row_of_tile(int64_t rows, int64_t at_once, int64_t tiles, int64_t tile) noexcept nogil:
-    """The first row of a tile, of so many that share rows evenly; but for the last, they have whole `at_once`."""
-    return min(rows, at_once * share(ceil_div(rows, at_once), tiles, tile))
+cdef inline int64_t row_of_tile(int64_t rows, int64_t rows_at_once, int64_t tiles, int64_t tile) noexcept nogil:
+    """The first row of a tile of `tiles` that share rows evenly; all but the last have a multiple of `rows_at_once`."""
+    return min(rows, rows_at_once * share(ceil_div(rows, rows_at_once), tiles, tile))
 
 
 cdef inline int64_t share_of(int64_t total, int64_t parts, int64_t at) noexcept nogil:
@@ -55,7 +55,7 @@ cdef inline int64_t aligned(int64_t n) noexcept nogil:
 
 
 cdef inline const void *elements(ndarray table, int type_number) except NULL:
-    """Those of a table in C order of numbers of this type. A memoryview would do the same with seconds of compiling."""
+    """The elements of a table, in C order and of this type. A memoryview would cost seconds of compiling."""
     if PyArray_TYPE(table) != type_number or not PyArray_IS_C_CONTIGUOUS(table):
         raise ValueError(f"a table is not in C order, or of {table.dtype}")
     return PyArray_DATA(table)
@@ -71,13 +71,13 @@ cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint
 
 
 cdef inline void enter(const lk_kernel *row) noexcept nogil:
-    """Call what a row needs on a thread before its kernel, once for each parallel region."""
+    """Set a thread up for the kernel of a row, once for each parallel region."""
     if row.enter != NULL:
         row.enter()
 
 
 cdef inline void leave(const lk_kernel *row) noexcept nogil:
-    """Call what it needs when the thread leaves the region."""
+    """Undo `enter`, when the thread leaves the region."""
     if row.leave != NULL:
         row.leave()
 
@@ -101,7 +101,7 @@ cdef inline bint more(Tasks *tasks, int64_t *task, int64_t *end) noexcept nogil:
     return lk_claim(tasks.portions, tasks.begin, tasks.end, task, end)
 
 
-cdef struct Run:  # what its shares have in common
+cdef struct Run:  # what the shares of a region have in common
     void *nest
     const char *x
     const char *w

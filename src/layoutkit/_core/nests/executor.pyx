@@ -137,7 +137,7 @@ cdef class Executor:
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, Tasks *tasks) noexcept nogil:
-        """Do tasks for as long as there are `more`."""
+        """Run claimed tasks until `more` finds none."""
         pass
 
     def footprint(self):
@@ -320,7 +320,7 @@ cdef class WeightSums:
         return ranges
 
     cdef tuple channels(self, const Side *s, bint source):
-        """One side of the footprint, all channels of these pixels."""
+        """One side of the footprint: all channels of its pixels."""
         steps, channels = self.pixels(s.image, s.pixel, source), self.g.groups * s.channels
         if s.block < channels:
             steps.append((0, ceil_div(channels, s.block) - 1, s.block_stride))

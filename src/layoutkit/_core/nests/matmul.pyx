@@ -32,8 +32,8 @@ import_array()
 cdef enum:
     CHUNK = 192                   # products whose sum is added to the total
     K_BLOCK = 8 * CHUNK           # of a panel that is multiplied by a block of rows before the rest
-    PREFETCH_FROM_BYTES = 512 << 10  # of a larger C lines are prefetched before they are written,
-    PREFETCH_TILES = 4               # so many tiles ahead
+    PREFETCH_FROM_BYTES = 512 << 10  # lines of a larger C are prefetched before they are written,
+    PREFETCH_TILES = 4               # ahead
     LINE = 64
 
 cdef enum:  # where panels come from, see matmul_plan.py

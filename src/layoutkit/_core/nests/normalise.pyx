@@ -30,7 +30,7 @@ cdef enum:
     PIECE = 4096                 # elements that stay in L1 between the steps of an epilogue
     ROWS = 64                    # at a time
     SLABS_PER_THREAD = 4         # if there are fewer, threads share slabs,
-    MIN_SHARED_ELEMENTS = 65536  # of at least so many elements
+    MIN_SHARED_ELEMENTS = 65536  # each of at least so many elements
 
 
 cdef list dims_of(ndarray x, ndarray y):

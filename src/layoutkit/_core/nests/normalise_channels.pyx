@@ -17,8 +17,8 @@ from .axes import merged
 
 cdef enum:
     MIN_COLUMNS = 64             # of a slab
-    MAX_PARTIALS = 16            # of an image,
-    MIN_PARTIAL_ELEMENTS = 8192  # each of so many elements
+    MAX_PARTIALS = 16            # partial statistics of an image
+    MIN_PARTIAL_ELEMENTS = 8192
     MIN_PARTIAL_PIXELS = 16
 
 

@@ -1,4 +1,4 @@
-"""An operation on arrays of fixed shapes and strides: what compiled programs consist of.
+"""An operation on arrays of fixed shapes and strides; compiled programs are lists of them.
 
 It checks and plans once, for arrays like those that it will run on; a run gets nothing but addresses, holds no lock and
 allocates nothing.
@@ -27,7 +27,7 @@ cdef class Operation:
         self.owned = []
 
     cdef int bind(self, tuple arrays) except -1:
-        """Take the shapes and strides of these arrays for those of every run."""
+        """Fix the shapes and strides of all runs: those of these arrays."""
         if len(arrays) > MAX_ARRAYS:
             raise ValueError(f"{type(self).__name__}: {len(arrays)} arrays, at most {MAX_ARRAYS}")
         self.array_types = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])

@@ -37,7 +37,7 @@ cdef struct Block:
 
 
 cdef struct Prefetch:
-    int64_t x, x_end, y, y_end  # byte offsets of what is still to be prefetched of both sides
+    int64_t x, x_end, y, y_end  # byte offsets: what is left to prefetch of both sides
     int64_t share               # bytes in a call
 
 
@@ -101,9 +101,9 @@ cdef class OuterSums(WeightSums):
             self.rows = max(1, self.all_rows)
         self.blocks = ceil_div(self.all_rows, self.rows) * self.col_blocks
         self.pixel_bytes = self.mr * self.item
-        one = min(self.rows, g.out[1])  # rows of one image
-        shared = (one - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1
-        self.shared_rows = shared < one * g.kernel[1]
+        image_rows = min(self.rows, g.out[1])
+        shared = (image_rows - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1
+        self.shared_rows = shared < image_rows * g.kernel[1]
         shared = (self.cols - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1
         self.shared_cols = shared < self.cols * g.kernel[2]
         self.packed_cols = shared if self.shared_cols else self.cols * g.kernel[2]
@@ -243,7 +243,7 @@ cdef class OuterSums(WeightSums):
                     c += self.tile_bytes
 
     cdef inline int64_t packed_rows_of(self, int64_t rows) noexcept nogil:
-        """The number of rows that are packed for so many rows of the output of one image."""
+        """The rows of x that are packed for `rows` output rows of one image."""
         cdef const int64_t *kernel = self.g.kernel
         if self.shared_rows:
             return (rows - 1) * self.g.stride[1] + (kernel[1] - 1) * self.g.dilation[1] + 1

@@ -62,7 +62,7 @@ cdef inline Moves moves_of(int item) except *:
 
 cdef inline void move(const Moves *moves, const char *src, int64_t s_row, int64_t s_col, char *dst, int64_t d_row,
                       int64_t d_col, int64_t rows, int64_t cols) noexcept nogil:
-    """rows x cols elements, whose rows and columns are so many bytes apart on both sides."""
+    """Copy rows x cols elements between byte strides."""
     cdef lk_move m
     cdef int64_t item = moves.item
     if rows <= 0 or cols <= 0:

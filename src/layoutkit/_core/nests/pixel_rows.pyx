@@ -27,7 +27,7 @@ cdef enum:
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
 
 cdef struct Work:
-    # What a thread keeps while it goes through its tasks.
+    # State of a thread, through its tasks.
     lk_gemm tile
     lk_rounding rounding            # how the micro-kernel makes bytes of sums
     lk_epilogue after               # what follows the micro-kernel
@@ -244,7 +244,7 @@ cdef class PixelRows(Executor):
             if adds_to_y:
                 s.after.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
-        if self.integers:  # an epilogue says what the padding holds
+        if self.integers:  # the padding holds the zero point, which is in the epilogue
             memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.kr)
             tile.zero = zeros
             if not self.rounding:
@@ -269,7 +269,7 @@ cdef class PixelRows(Executor):
         tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL)
 
     cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:
-        """Set the offsets of a block of pixels; for im2col, make the matrix of what they read of x, the input of a group."""
+        """Set the offsets of a block of pixels; for im2col, make its matrix from x, the input of a group."""
         cdef int64_t row, i
         s.block, s.first, s.last = block, self.tiles.block(block), self.tiles.block(block + 1)
         if self.tiles.listed:
@@ -394,7 +394,7 @@ cdef class PixelRows(Executor):
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
                           const uint32_t *mask, char *matrix, int x_zero) noexcept nogil:
-        """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
+        """Copy the taps of the pixels of tiles [first, last) to rows of `matrix`, and point x_row there."""
         cdef int64_t row = self.tiles.row(first), row0 = row, t, tap, q, run, end, at
         cdef const char *src
         cdef char *dst

@@ -61,9 +61,9 @@ cdef bint pads(const Geometry *g) noexcept nogil:
 
 
 cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
-    """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
+    """Cycles of a register tile of `rows` rows and `vectors` vectors of columns: a sum of `steps`, in runs of `run`.
 
-    `cycles` are those that the row states, see `lk_tile` in kernels.h: (tile, row, load, pointer, step, rows at once).
+    `cycles` are those of the row, see `lk_tile` in kernels.h: (tile, row, load, pointer, step, rows at once).
 
     A step multiplies, and loads an element of each row and each vector of columns, which spans `lines` cache lines.
     A run loads the rows' pointers, in part hidden behind multiplications.

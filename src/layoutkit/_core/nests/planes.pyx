@@ -21,8 +21,8 @@ from .executor cimport (
 
 
 cdef enum:
-    TASK_BYTES = 256 << 10   # read by the rows of a task: it stays in L2
-    EVEN_TASKS = 8           # per thread, at least, if there are enough rows
+    TASK_BYTES = 256 << 10   # of the input of a task, which stays in L2
+    MIN_TASKS = 8            # per thread, if there are enough rows
 
 
 cdef class Planes(Executor):
@@ -69,8 +69,8 @@ cdef class Planes(Executor):
         k = max(1, (1 if folds else ic) * g.kernel[0] * g.stride[1] * self.x_stride[3])  # bytes that a row of a task reads
         self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // k))
         self.total = g.n * g.groups * g.out[0] * self.chunks * self.tiles
-        if self.threads > 1 and self.total < EVEN_TASKS * self.threads:  # finer, as tasks differ in cost
-            k = min(g.out[1], self.chunks * ceil_div(EVEN_TASKS * self.threads, max(1, self.total)))
+        if self.threads > 1 and self.total < MIN_TASKS * self.threads:  # finer, as tasks differ in cost
+            k = min(g.out[1], self.chunks * ceil_div(MIN_TASKS * self.threads, max(1, self.total)))
             self.total, self.chunks = self.total // max(1, self.chunks) * k, k
         self.prefetches = self.y_item * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))

@@ -93,7 +93,7 @@ cdef struct Run:
 
 
 cdef int prepare(Run *r, str types, ndarray x, ndarray y, windows, scales, int most) except -1:
-    """Plan for arrays like these, but not where they lie; as of `pool`."""
+    """Plan `pool` for arrays like these, all but their addresses."""
     cdef const lk_kernel *row = best_row(LK_POOLING, types)
     cdef PoolAxis *axes = r.axes
     cdef Tasks *t = &r.tasks
@@ -118,12 +118,17 @@ cdef int prepare(Run *r, str types, ndarray x, ndarray y, windows, scales, int m
         t.chunks = ceil_div(channels, t.chunk)
     r.count = t.n * t.runs * t.chunks * axes[0].out * axes[1].out if axes[2].out else 0
     r.threads = <int>min(r.threads, r.count)
+    set_window(p, axes)
+    return 0
+
+
+cdef void set_window(lk_pooling *p, const PoolAxis *axes):
+    """Set what all rows of outputs have in common."""
     memset(p, 0, sizeof(lk_pooling))
     p.x_col, p.y_col = axes[2].x_stride, axes[2].y_stride
     p.x_depth, p.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
     p.cols, p.taps, p.step, p.dilation = axes[2].out, axes[2].kernel, axes[2].stride, axes[2].dilation
     p.before, p.size, p.scale, p.factor = axes[2].before, axes[2].size, axes[2].scale, 1
-    return 0
 
 
 def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
@@ -327,12 +332,8 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
         t.chunks = ceil_div(channels, t.chunk)
     if t.n * t.runs * t.chunks == 0:
         return
-    g.window.x_col, g.window.y_col, g.dx_col = axes[2].x_stride, axes[2].y_stride, t.dx[2]
-    g.window.x_depth, g.window.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
-    g.dx_depth, g.dx_row = t.dx[0] * axes[0].dilation, t.dx[1] * axes[1].dilation
-    g.window.cols, g.window.taps, g.window.step = axes[2].out, axes[2].kernel, axes[2].stride
-    g.window.dilation, g.window.before, g.window.size = axes[2].dilation, axes[2].before, axes[2].size
-    g.window.scale, g.window.factor = axes[2].scale, 1
+    set_window(&g.window, axes)
+    g.dx_depth, g.dx_row, g.dx_col = t.dx[0] * axes[0].dilation, t.dx[1] * axes[1].dilation, t.dx[2]
     t.item = item
     r.fn, r.pooling, r.tasks, r.axes, r.count = fn, &g, &t, axes, t.n * t.runs * t.chunks
     with nogil:

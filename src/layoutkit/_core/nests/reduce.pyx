@@ -33,7 +33,7 @@ cdef enum:
     UNIT_ROWS = 512    # of a unit, where rows are reduced element by element
     MAX_RESULTS = 256  # of a task
 
-cdef enum Finish:  # what is computed of a fold
+cdef enum Finish:  # the last step of a reduction
     IDENTITY, MEAN, ROOT, LOGARITHM, LOGARITHM_OF_POWERS
 
 FOLDS = {
@@ -79,7 +79,7 @@ cdef class Reduction(Operation):
     cdef lk_reduce_fn fn
     cdef int fold, finish, threads
     cdef Loops kept, reduced           # outer loops over axes of both kinds
-    cdef int64_t inner, inner_step     # results of an iteration over `kept`, and bytes from one's elements to the next's
+    cdef int64_t inner, inner_step     # results of an iteration over `kept`, and their stride in x
     cdef int64_t length, length_step   # elements that are reduced in an iteration over `reduced`, and their stride
     cdef int64_t unit, units           # elements of a unit along `length`; how many there are in all
     cdef int64_t block, blocks         # results of a task; tasks of an iteration over `kept`

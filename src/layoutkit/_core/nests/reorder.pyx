@@ -27,7 +27,7 @@ from ..kernels.transpose cimport (
     lk_fused_loop, lk_nest, lk_panel_fn, lk_windows,
 )
 from ..runtime.registry cimport best_row
-from .reordering cimport SHARE_PARTS, WHOLE_BYTES, Reordering
+from .reordering cimport SHARE_PARTS, MIN_PARTS_BYTES, Reordering
 
 import_array()
 
@@ -122,7 +122,7 @@ cdef class Program(Reordering):
         for i in range(self.slab_count):
             nbytes += slab_bytes(self.slabs + i, self.nests)
         self.chunks = 1 + <int64_t>(nbytes / CHUNK_BYTES)
-        self.share_parts = 1 if nbytes < WHOLE_BYTES else SHARE_PARTS
+        self.share_parts = 1 if nbytes < MIN_PARTS_BYTES else SHARE_PARTS
 
     cdef set_nest(self, int i, planned, bint stream, bint panels):
         cdef lk_nest *nest = self.nests + i
@@ -279,7 +279,7 @@ cdef class Program(Reordering):
         return now(threads) - start, 1.0
 
     cdef double share_of(self, int64_t first, int64_t parts):
-        """The share of all bytes that the first so many of `parts` move."""
+        """The share of all bytes that the first `first` of `parts` move."""
         cdef double moved = 0, total = 0, nbytes
         cdef const lk_nest *nest
         cdef int i, count = self.slab_count or self.count
@@ -386,7 +386,7 @@ cdef offsets_of(loops):
 
 
 cdef void prefetch_share(Prefetch *f, double nbytes) noexcept nogil:
-    """Prefetch the share that is due once so many more bytes have been moved."""
+    """Prefetch the share that is due after `nbytes` more have been moved."""
     cdef int64_t end
     f.moved += nbytes
     end = min(f.count, <int64_t>(f.count * (f.moved / f.total)) + 1)

@@ -2,8 +2,8 @@ from libc.stdint cimport int64_t
 
 
 cdef enum:
-    SHARE_PARTS = 16  # into which a thread's share of a chunk is divided at most
-    WHOLE_BYTES = 1 << 20  # reorders that move less have shares of one part
+    SHARE_PARTS = 16  # of a thread's share of a chunk, at most
+    MIN_PARTS_BYTES = 1 << 20  # with less, shares have one part
 
 
 cdef class Reordering:

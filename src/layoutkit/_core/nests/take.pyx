@@ -20,11 +20,11 @@ import_array()
 
 cdef enum:
     MAX_SEGMENTS = 8           # of a row without a table of offsets
-    LARGE_UNIT_BYTES = 16 << 10  # units of at least so many are not joined, so that threads can share them
+    LARGE_UNIT_BYTES = 16 << 10  # larger units are not joined, so that threads can share them
     FILL_BYTES = 64            # of the array of copies of the fill value
     MAX_SINGLE = 4             # units of a segment that become segments of their own
-    MAX_SHORT_ROW = 2048       # bytes of a row of which segments are copied for several rows at a time,
-    ROWS_BYTES = 16 << 10      # as many as have so many bytes
+    MAX_SHORT_ROW = 2048       # bytes of a row whose segments are copied for several rows at a time,
+    ROWS_BYTES = 16 << 10      # which have about so many bytes
 
 
 cdef struct Segment:  # units of a row that follow one another in y
@@ -217,7 +217,7 @@ cdef class Take(Operation):
         return first + rows * copies
 
     cdef bint follows(self, int64_t first, int64_t copies, int64_t end, int64_t x_row, int64_t y_row) noexcept nogil:
-        """Whether so many equal rows from the first one on are x_row and y_row bytes from those before."""
+        """Whether `copies` equal rows from the first one on are x_row and y_row bytes from those before."""
         cdef int64_t i
         if first + copies > end or self.x_row[first] == LK_NOWHERE or self.x_row[first] - self.x_row[first - 1] != x_row:
             return False
@@ -276,7 +276,7 @@ cdef class Take(Operation):
                 self.units(&p)
 
     cdef void write_fill(self, lk_take p) noexcept nogil:
-        """Write `fill` to all elements of these units."""
+        """Fill all elements of these units."""
         cdef int64_t count = p.count, elements = self.unit // self.item, j
         cdef char *y = p.y
         p.x, p.at, p.step, p.repeat = self.fill, NULL, 0, 1

@@ -41,7 +41,7 @@ cdef struct Operand:  # x or dy
     Side side
     int64_t unit, units    # channels that a part has a multiple of; how many units there are
     int64_t parts          # into which they are cut
-    int64_t row, product   # bytes from tile to tile and product to product of what is transformed
+    int64_t row, product   # of the transformed tiles: bytes from tile to tile, from product to product
     int64_t panel          # channels of a panel
     int64_t panels         # of all channels
     const void *table

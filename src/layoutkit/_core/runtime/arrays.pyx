@@ -1,4 +1,4 @@
-"""What every call does with its arrays: what they are like, whether they share memory, new ones for results."""
+"""Arrays of a call: a key of their shapes and strides, whether they overlap, new ones for results."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_INCREF
@@ -61,7 +61,7 @@ def can_hold_result(ndarray out not None, tuple shape not None, kind not None):
 
 
 def extents_overlap(ndarray a not None, ndarray b not None):
-    """Whether there are bytes between the first and the last ones of `a` that are also between those of `b`."""
+    """Whether the ranges of addresses of `a` and `b` overlap."""
     cdef const char *a_first
     cdef const char *a_end
     cdef const char *b_first

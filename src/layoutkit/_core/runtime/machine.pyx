@@ -46,7 +46,7 @@ cdef struct PeakRun:
 
 
 cdef void peak_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    """A burst for every thread that was asked for, however many there are."""
+    """A burst for each of the threads asked for, also where a region has fewer."""
     cdef const PeakRun *r = <const PeakRun *>argument
     cdef int64_t first, last
     while lk_claim(portions, r.threads * part // parts, r.threads * (part + 1) // parts, &first, &last):

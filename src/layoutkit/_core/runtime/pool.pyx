@@ -67,11 +67,11 @@ cdef class Pool:
         self.bound, self.most_small = bound, min(bound // 2 // _large_bytes, MAX_SMALL)
 
     @property
-    def held(self):
+    def free_bytes(self):
         """Bytes that are free."""
-        return sum([len(block) for block in self.free.copy().values()]) + self.held_small()
+        return sum([len(block) for block in self.free.copy().values()]) + self.free_small_bytes()
 
-    def held_small(self):
+    def free_small_bytes(self):
         """Bytes of small workspaces that are free."""
         return sum([array.nbytes for array in self.small.copy()])
 
@@ -144,19 +144,19 @@ cdef class Pool:
         """Return memory to the system until at most `keep` bytes are left; returns how many bytes that were."""
         released = 0
         free = self.free.copy()
-        held = sum([len(block) for block in free.values()]) + self.held_small()
+        left = sum([len(block) for block in free.values()]) + self.free_small_bytes()
         for key, block in free.items():
-            if held <= keep:
+            if left <= keep:
                 break
-            held -= len(block)
+            left -= len(block)
             if self.free.pop(key, None) is not None:
                 released += len(block)
-        while held > keep and self.small:
+        while left > keep and self.small:
             try:
                 size = self.small.pop().nbytes
             except IndexError:  # another thread took it
                 break
-            held, released = held - size, released + size
+            left, released = left - size, released + size
         return released
 
 

@@ -65,7 +65,7 @@ class Kernel(NamedTuple):
 cdef int _active = 0
 cdef str _active_name = ""
 _by_name = {}  # name -> address of its lk_kernel
-cdef list _rows = []  # every row, best first, and the number of its instruction set; made once, there are over a thousand
+cdef list _rows = []  # every row, best first, and the number of its instruction set; made once: there are over a thousand
 
 
 def isas(emulated=False):

@@ -36,7 +36,7 @@ cdef int64_t EVERY_NS = 20_000_000
 
 
 cdef void watch_signals():
-    """Begin a call of this thread: whether it is the main thread is found out here."""
+    """Begin a call of this thread, and note whether it is the main thread."""
     lk_watch.main = threading.main_thread().ident == threading.get_ident()
     lk_watch.known = forks() + 1
     lk_watch.next = lk_about_now() + EVERY_NS

@@ -7,7 +7,7 @@ cdef extern from "region.h" nogil:
     bint lk_claim(lk_portions *portions, int64_t begin, int64_t end, int64_t *first, int64_t *last)
 
 cdef enum:
-    BYTES_PER_THREAD = 1 << 16  # that a loop loads and stores, at least: with less, waking a thread takes longer
+    BYTES_PER_THREAD = 1 << 16  # loaded and stored, at least: with less, waking a thread takes longer
 
 
 cdef void share_out(int threads, lk_share_fn fn, void *argument) noexcept nogil
@@ -16,5 +16,5 @@ cdef void end_work() noexcept nogil
 
 
 cdef inline int threads_for(int most, double bytes) noexcept nogil:
-    """How many threads, at most `most`, a loop that loads and stores so many bytes is shared among."""
+    """The number of threads, at most `most`, for a loop that loads and stores `bytes` bytes."""
     return <int>max(1.0, min(<double>most, bytes / BYTES_PER_THREAD))
