@@ -11,7 +11,7 @@ from ._core.runtime.arrays import address
 from .convolutions import conv as _conv
 from .convolutions import transposed as _transposed
 from .formats.layout import Layout
-from .reorders.binding import MOVED, Call, bind
+from .reorders.binding import UNCHANGED, Call, bind
 from .memory.spans import overlaps_itself
 from .choosing.threads import check_threads
 
@@ -224,7 +224,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, pad, check_threads(s.threads or None)), None)
+    bound = bind(Call(x, src, dst, shape, y, UNCHANGED, None, None, pad, check_threads(s.threads or None)), None)
     steps = [] if bound.run is None else [((bound.run, bound.threads), None, None, None, (SRC, 0), (DST, 0))]
     return new_plan(steps, 0, y, (1, 1), plan)
 
@@ -344,7 +344,7 @@ cdef int make_transposed(const layoutkit_convolution *s, op, x_shape, layoutkit_
 
 cdef list moves(x, src, dst, shape, y, threads, source, to):
     """The step that reorders between arrays like these."""
-    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, 0, threads), None)
+    bound = bind(Call(x, src, dst, shape, y, UNCHANGED, None, None, 0, threads), None)
     return [] if bound.run is None else [((bound.run, bound.threads), None, None, None, source, to)]
 
 

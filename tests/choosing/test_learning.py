@@ -18,7 +18,7 @@ from layoutkit.choosing.cache import plans
 from layoutkit.choosing.learning import Learner
 from layoutkit.choosing.problem import Candidate, Choice
 from layoutkit.choosing.table import cost_table
-from layoutkit.reorders.learning import InUse
+from layoutkit.reorders.learning import LearningCall
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.program import program
 from layoutkit.reorders.variants import VARIANTS
@@ -288,7 +288,7 @@ def test_what_was_learnt_is_kept_told_and_saved_only_where_asked(learns, cache_d
     plan = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=out, threads=1)
     assert plan.choices[0].candidate.name == learner.name and f"{learner.report()}\n" in plan.explain(verbose=True)
     runs = [b.run for b in plans.values() if hasattr(b, "physical") and b.physical == out.shape]
-    assert learner.best in runs and not any(isinstance(run, InUse) for run in runs), "nothing stays between"
+    assert learner.best in runs and not any(isinstance(run, LearningCall) for run in runs), "nothing stays between"
     assert isinstance(learner.best, Program)
     assert not cost_table._saves_at_exit and not list(cache_dir.iterdir())
     assert learner.name in cost_table.costs("reorder 2x48x70x70 NCHW>NHWC x32 t1")

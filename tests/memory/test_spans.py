@@ -17,7 +17,7 @@ RANGES = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(
 def enumerated(ranges, run):
     """The span of every byte that is touched."""
     starts = [sum(at) for at in itertools.product(*ranges)]
-    return Span(min(starts), max(starts) + run) if starts else spans.NOTHING
+    return Span(min(starts), max(starts) + run) if starts else spans.EMPTY
 
 
 @given(STEPS, st.integers(1, 8))
@@ -45,8 +45,8 @@ def test_elements_that_do_not_overlap_share_no_byte(steps, width):
 def test_joining_and_holding():
     a, b, far = Span(0, 4), Span(-2, 2), Span(10, 12)
     assert a.joined(b) == Span(-2, 4) == b.joined(a)
-    assert a.joined(spans.NOTHING) == a == Span(9, 9).joined(a)
-    assert a.holds(Span(1, 4)) and a.holds(Span(99, 99)) and not a.holds(b) and not a.holds(far)
+    assert a.joined(spans.EMPTY) == a == Span(9, 9).joined(a)
+    assert a.contains(Span(1, 4)) and a.contains(Span(99, 99)) and not a.contains(b) and not a.contains(far)
 
 
 @pytest.mark.parametrize("touched", [Span(-1, 3), Span(0, 5), Span(7, 8)])

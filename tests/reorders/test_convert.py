@@ -233,7 +233,7 @@ def test_halves_of_any_scale(isa, dtype, zero):
             near.append(moved)
     special = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, 0.0, -0.0])
     x = np.concatenate([*near, np.broadcast_to(special, (len(x), 8))], 1)
-    by_products = [convert._products_decide(scale) for scale in scales[:, None]]
+    by_products = [convert._product_rounds_alike(scale) for scale in scales[:, None]]
     assert any(by_products) and not all(by_products)
     for alone in (True, False):
         rows = np.flatnonzero(np.array(by_products) == alone)

@@ -28,7 +28,7 @@ def touched(layout, shape, strides, width, padded):
     places = np.broadcast_to(places, physical)
     if not padded:
         places = places.reshape(-1)[reference.offsets(layout, shape)]
-    return Span(int(places.min()), int(places.max()) + width) if places.size else spans.NOTHING
+    return Span(int(places.min()), int(places.max()) + width) if places.size else spans.EMPTY
 
 
 @given(
@@ -41,7 +41,7 @@ def test_nests_reach_what_their_elements_touch(laid, data, width, variant, phase
     signs = data.draw(st.lists(st.sampled_from([1, 1, -1]), min_size=40, max_size=40))
     steps = [[s * sign * width for s, sign in zip(x.axis_strides(shape), signs)] for x in (src, dst)]
     t = Transfer(src, dst, width, *map(tuple, steps), Box.all_of(shape), phase)
-    read = written = spans.NOTHING
+    read = written = spans.EMPTY
     for moves, fills, slab in stages_of(t, variant):
         reads, writes = reach.of_nests(moves)
         writes = writes.joined(reach.of_nests(fills)[1])

@@ -61,6 +61,6 @@ def test_it_is_said_once_where_the_user_can_see_it(monkeypatch):
 
 
 def test_large_arrays_are_looked_at_in_part(monkeypatch):
-    monkeypatch.setattr(saturation, "LOOKED_AT", 30)
+    monkeypatch.setattr(saturation, "MAX_SAMPLES", 30)
     assert saturation._extent(X * 300) == pytest.approx((-300, 300), rel=0.1)
     assert saturation._extent(np.float32(7)[None][0]) == (7, 7)

@@ -14,7 +14,7 @@ from layoutkit.reorders import tiles
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Blocking, Nest, Transpose
 from layoutkit.reorders.nests import copy_nests, fill_nests
-from layoutkit.reorders.tiles import Region, follows, pads_with, region_nests, shared
+from layoutkit.reorders.tiles import Region, rows_are_adjacent, pads_with, region_nests, shared
 
 RUNS = (0, 64, 128, 512)
 BLOCKINGS = st.builds(
@@ -86,9 +86,9 @@ def test_sharing_keeps_what_is_moved(counts, rows, run, family, width, padded, s
             assert part.tile[cut].n * row < small["MAX_TILE_BYTES"] + row
     size, tasks = rows * run * width, prod(counts)
     if family != "transpose" and size >= small["CHUNK_BYTES"]:
-        shares = sum(prod(x.n for x in part.loops) for part in found)
+        step_of_parts = sum(prod(x.n for x in part.loops) for part in found)
         longest = rows if valid else max(rows, run)
-        assert shares >= min(small["MIN_TASKS"] / 2, tasks * longest)
+        assert step_of_parts >= min(small["MIN_TASKS"] / 2, tasks * longest)
 
 
 @pytest.mark.parametrize(("phase", "width", "heads"), [(0, 4, 0), (8, 4, 14), (60, 4, 1), (32, 16, 2), (8, 16, 0)])
@@ -118,7 +118,7 @@ def test_long_runs_are_copied_in_chunks():
     ],
 )
 def test_rows_that_follow_one_another(along, inner, width, joined):
-    assert follows(along, inner, width) == joined
+    assert rows_are_adjacent(along, inner, width) == joined
 
 
 def test_blocks_that_a_tile_writes_with_their_pads():

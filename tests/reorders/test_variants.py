@@ -5,14 +5,14 @@ import pytest
 
 from layoutkit import Layout
 from layoutkit.choosing.best import choices
-from layoutkit.reorders.binding import MOVED, Call, decide
+from layoutkit.reorders.binding import UNCHANGED, Call, decide
 from layoutkit.reorders.costs import MEMORY
 from layoutkit.reorders.estimate import level_of
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Blocking, Nest
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.slabs import Runs, Slab
-from layoutkit.reorders.variants import VARIANTS, Variant, tell
+from layoutkit.reorders.variants import VARIANTS, Variant, describe_nests
 
 NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, panel, slabs
     "store allx64": (False, 0, 64, False, 1, False, False),
@@ -65,11 +65,11 @@ def test_each_variant_has_a_name_of_its_own():
 def test_what_a_plan_tells_of_its_nests():
     nest = Nest("transpose", 32, (Loop(3, 8, 4000),), (Loop(5, 4, 64), Loop(16, 200, 4)), 0, 0)
     line = "transpose x32, tile 5(4>64) 16(200>4), loops 3(8>4000)"
-    assert tell([nest] * 3, VARIANTS["store allx64"], None) == (line,) * 3
-    assert tell([nest] * 5, VARIANTS["store allx64"], None) == (*(line,) * 3, "and 2 more")
-    assert tell([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
+    assert describe_nests([nest] * 3, VARIANTS["store allx64"], None) == (line,) * 3
+    assert describe_nests([nest] * 5, VARIANTS["store allx64"], None) == (*(line,) * 3, "and 2 more")
+    assert describe_nests([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
     slab = Slab((1, 2), (1, 2), (Loop(7, 10, 4096),), (), 0, 0, (), (), 4096, nest, Runs(64, ()), True)
-    assert tell([nest], VARIANTS["slabs"], slab) == ("slabs of 4096 bytes, loops 7(10>4096)", line)
+    assert describe_nests([nest], VARIANTS["slabs"], slab) == ("slabs of 4096 bytes, loops 7(10>4096)", line)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -83,5 +83,5 @@ def test_what_is_read_next_is_not_written_past_caches_that_hold_it(shape, thread
     else:
         assert {VARIANTS[way.candidate.name].stream for way in kept} == {False}
     x = np.broadcast_to(np.float32(0), shape)
-    call = Call(x, "NCHW", "nChw16c", shape, None, MOVED, None, None, 0, threads)
+    call = Call(x, "NCHW", "nChw16c", shape, None, UNCHANGED, None, None, 0, threads)
     assert decide(call, read_next=True).variant in [way.candidate.name for way in kept]

@@ -23,7 +23,7 @@ from ..formats.layout import Layout
 from ..memory.arguments import tensor_argument
 from ..memory.arrays import as_array, as_out, overlap, placeholder
 from ..memory.faults import Faults
-from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
+from ..memory.foreign import as_torch_like, channels_last_of, in_layout, is_torch, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import explaining, renamed, with_parameters
 from .algorithms import AUTO
@@ -191,7 +191,7 @@ class ConvolutionBase:
 
     def _torch(self, x: Any, out: Any, add: Any, workspace: Any, shape: Any) -> Any:
         f, what = self._filter, self._filter.what
-        last = last_of(x) if f.layout_defaulted else None
+        last = channels_last_of(x) if f.layout_defaulted else None
         op = self
         memory: Callable[..., Any] = memory_of
         if last is not None and last.rank == f.layout.rank:

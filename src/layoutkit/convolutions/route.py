@@ -161,7 +161,7 @@ def check_executor(executor: Executor, source: Span, destination: Span, what: st
 
 def span_of(parts) -> Span:
     """The span of an executor's parts: see `Footprint` in executor.pyx."""
-    span = spans.NOTHING
+    span = spans.EMPTY
     for steps, run in parts:
         if run:  # without channels nothing is read
             span = span.joined(spans.of_ranges(steps, run))

@@ -24,7 +24,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty, placeholder
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
-from ..reorders.binding import MOVED, Call, bind
+from ..reorders.binding import UNCHANGED, Call, bind
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
@@ -426,7 +426,7 @@ def _contiguous(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.n
 
 def _compiled_reorder(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
     """What reorders between arrays like these, and on how many threads."""
-    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, 0, threads), None)
+    bound = bind(Call(x, src, dst, shape, y, UNCHANGED, None, None, 0, threads), None)
     return None if bound.run is None else (bound.run, bound.threads)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..formats.families import check_names
 from ..formats.layout import Layout
 from .arrays import as_array, as_out, check_out, check_pitches, empty, shape_held
-from .tensor import UNDEFINED, Tensor, fulfils, text_of
+from .tensor import UNDEFINED, Tensor, satisfies, text_of
 
 
 class Argument(NamedTuple):
@@ -74,7 +74,7 @@ def target(out: Any, layout: Layout, shape: Sequence[int], pad_value: Any, what:
     check_layout(out, layout, f"{what}: out")
     if out.shape != tuple(shape):
         raise ValueError(f"{what}: out is a Tensor of shape {out.shape}, the result is of {tuple(shape)}")
-    if pad_value is not UNDEFINED and not fulfils(pad_value, out.pad_value) and layout.full_shape(shape) != out.shape:
+    if pad_value is not UNDEFINED and not satisfies(pad_value, out.pad_value) and layout.full_shape(shape) != out.shape:
         raise ValueError(
             f"{what}: out is a Tensor whose pads are {text_of(out.pad_value)}, those of the result are "
             f"{text_of(pad_value)}"

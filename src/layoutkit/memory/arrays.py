@@ -24,7 +24,7 @@ MIN_STAGGERED_BYTES = 1 << 15  # from this size on the allocator may place all a
 # within a page (4K aliasing), so an input and an output of the same strides must not begin alike: a depthwise 3x3
 # convolution of 128 channels @28 is a third faster.
 STAGGER_BYTES = 832
-_made = 0  # staggered arrays so far, modulo 4
+_stagger = 0  # of the last array, in STAGGER_BYTES
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
@@ -71,11 +71,11 @@ def _plain(array: np.ndarray, what: str) -> np.ndarray:
     return array.view(np.ndarray)
 
 
-_LABELS = {"coords": "values", "iloc": "to_numpy()"}  # how arrays with labels are told, and what plain ones they give
+_LABELS = {"coords": "values", "iloc": "to_numpy()"}  # attributes of arrays with labels, and their plain arrays
 
 
 def _name(what: str) -> str:
-    """The argument at the end of what an error names."""
+    """The argument in "operation: argument"."""
     return what.rpartition(": ")[2]
 
 
@@ -152,12 +152,12 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, used_with: np
     if nbytes < MIN_STAGGERED_BYTES:
         return aligned(shape, dtype, nbytes)
     if used_with is None:
-        global _made
-        _made = (_made + 1) % 4
-        place = STAGGER_BYTES * (_made + 1)
+        global _stagger
+        _stagger = (_stagger + 1) % 4
+        offset = STAGGER_BYTES * (_stagger + 1)
     else:
-        place = (address(used_with) + STAGGER_BYTES) // 64 * 64
-    return aligned(shape, dtype, nbytes, place, PAGE_BYTES)
+        offset = (address(used_with) + STAGGER_BYTES) // 64 * 64
+    return aligned(shape, dtype, nbytes, offset, PAGE_BYTES)
 
 
 def reshaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -193,8 +193,8 @@ def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
 def strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """`as_strided` of numpy, which does not know all types of ml_dtypes: as plain bytes of that width."""
     plain = array.view(f"V{array.itemsize}")
-    seen = np.lib.stride_tricks.as_strided(plain, shape, strides, writeable=array.flags.writeable)
-    return seen.view(array.dtype)
+    view = np.lib.stride_tricks.as_strided(plain, shape, strides, writeable=array.flags.writeable)
+    return view.view(array.dtype)
 
 
 def placeholder(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:

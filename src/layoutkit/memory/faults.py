@@ -1,4 +1,4 @@
-"""All that is wrong with the arguments of a call, in one error."""
+"""One error for everything that is wrong with the arguments of a call."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Faults:
         texts = [str(e).removeprefix(f"{self.what}: ") for e in self.errors]
         kind = TypeError if all(isinstance(e, TypeError) for e in self.errors) else ValueError
         raised = kind(f"{self.what}: {len(texts)} things do not fit:" + "".join(f"\n- {text}" for text in texts))
-        raised.faults = self.errors  # type: ignore[union-attr]  # for whoever knows of more
+        raised.faults = self.errors  # type: ignore[union-attr]  # for callers that add more
         raise raised

@@ -1,8 +1,7 @@
-"""Tensors of torch as arguments: results are tensors of torch too, in the memory format that the input has.
+"""Tensors of torch as arguments: results are tensors of torch too, in the memory format of the input.
 
-The axes of a tensor of torch are logical (N, C, H, W), and its strides say how it lies. One that torch itself would
-call channels_last is taken as such where no layout is given; where one is, the axes are its physical ones, as of any
-array.
+The axes of a tensor of torch are logical (N, C, H, W), its strides are its memory format. One that torch would call
+channels_last is taken as such where no layout is given; with a layout the axes are the physical ones, as of any array.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from .arrays import as_array
 from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
-LAST = {"channels_last": Layout("NHWC"), "channels_last_3d": Layout("NDHWC")}
-LIKE_INPUT = ("out", "add", "grad_output")  # arguments that lie as the input does
+CHANNELS_LAST = {"channels_last": Layout("NHWC"), "channels_last_3d": Layout("NDHWC")}
+LIKE_INPUT = ("out", "add", "grad_output")  # arguments in the memory format of the input
 
 
 def is_torch(value: Any) -> bool:
@@ -33,9 +32,10 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
-def last_of(x: Any) -> Layout | None:
+def channels_last_of(x: Any) -> Layout | None:
     """The layout of a tensor of torch that is in channels_last, else None."""
-    return LAST.get(suggest(tuple(x.shape), tuple(x.stride()))) if x.layout is sys.modules["torch"].strided else None
+    strided = x.layout is sys.modules["torch"].strided
+    return CHANNELS_LAST.get(suggest(tuple(x.shape), tuple(x.stride()))) if strided else None
 
 
 def memory_of(x: Any, what: str) -> np.ndarray:
@@ -81,8 +81,8 @@ def takes_torch(operation: F) -> F:
         first = keywords.get(names[0])  # a shape of gradients of inputs
         like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in keywords.values() if is_torch(v))
         out = keywords.get("out")
-        said = keywords.get("layout") is not None or keywords.get("out_layout") is not None  # axes are physical ones
-        last = last_of(first) if is_torch(first) and not said else None
+        has_layout = any(keywords.get(key) is not None for key in ("layout", "out_layout"))  # axes are physical ones
+        last = channels_last_of(first) if is_torch(first) and not has_layout else None
         for key, value in keywords.items():
             if is_torch(value):
                 what = f"{name}: {key}"

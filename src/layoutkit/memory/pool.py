@@ -19,8 +19,8 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 MAX_DIGITS = 18  # exabytes
 
 
-def _bound() -> int:
-    """The pool's first limit in bytes: ``LAYOUTKIT_MEMORY``, or a sixteenth of the machine's memory, at most 1 GB."""
+def _default_limit() -> int:
+    """The pool's initial limit in bytes: ``LAYOUTKIT_MEMORY``, or a sixteenth of the machine's memory, at most 1 GB."""
     setting = os.environ.get(MEMORY, "")
     if text := setting.strip().upper():
         number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
@@ -33,7 +33,7 @@ def _bound() -> int:
         return 1 << 28
 
 
-pool = Pool(_bound())
+pool = Pool(_default_limit())
 
 
 def memory_limit(nbytes: int | None = None) -> int:

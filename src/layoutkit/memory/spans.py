@@ -20,7 +20,7 @@ class Span(NamedTuple):
     lo: int
     hi: int
 
-    def holds(self, other: Span) -> bool:
+    def contains(self, other: Span) -> bool:
         """Whether all of `other` lies inside."""
         return other.hi <= other.lo or (self.lo <= other.lo and other.hi <= self.hi)
 
@@ -39,7 +39,7 @@ class Span(NamedTuple):
         return Span(min(self.lo, other.lo), max(self.hi, other.hi))
 
 
-NOTHING = Span(0, 0)
+EMPTY = Span(0, 0)
 
 
 def of_steps(steps: Iterable[tuple[int, int]], run: int) -> Span:
@@ -47,7 +47,7 @@ def of_steps(steps: Iterable[tuple[int, int]], run: int) -> Span:
     lo = hi = 0
     for count, stride in steps:
         if count < 1:
-            return NOTHING
+            return EMPTY
         far = (count - 1) * stride
         lo, hi = lo + min(0, far), hi + max(0, far)
     return Span(lo, hi + run)
@@ -58,7 +58,7 @@ def of_ranges(steps: Iterable[tuple[int, int, int]], run: int) -> Span:
     lo = hi = 0
     for first, last, stride in steps:
         if last < first:
-            return NOTHING
+            return EMPTY
         lo, hi = lo + min(first * stride, last * stride), hi + max(first * stride, last * stride)
     return Span(lo, hi + run)
 
@@ -79,10 +79,10 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int], width: int) ->
     return False
 
 
-def check(touched: Span, has: Span, what: str) -> None:
-    """PlanError unless the bytes `touched` lie within those that the memory `has`."""
-    if not has.holds(touched):
+def check(touched: Span, available: Span, what: str) -> None:
+    """PlanError unless the bytes `touched` lie within those that are `available`."""
+    if not available.contains(touched):
         raise PlanError(
-            f"{what}: the plan would touch bytes {touched.lo} to {touched.hi} of memory that has bytes {has.lo} to "
-            f"{has.hi}; nothing was written. This is a defect of layoutkit: please report it"
+            f"{what}: the plan would touch bytes {touched.lo} to {touched.hi} of memory that has bytes "
+            f"{available.lo} to {available.hi}; nothing was written. This is a defect of layoutkit: please report it"
         )

@@ -25,8 +25,8 @@ from .spans import overlaps_itself
 Reorder = Callable[..., np.ndarray]  # `layoutkit.reorder`
 
 
-def moved_by(reorder: Reorder) -> None:
-    """Make tensors copy by `reorder`. It belongs to a package that imports this one, and registers itself here."""
+def register_reorder(reorder: Reorder) -> None:
+    """Make tensors copy by `reorder`, whose package imports this one."""
     global _reorder
     _reorder = reorder
 
@@ -92,8 +92,8 @@ class Tensor:
         layout = Layout(layout)
         what = f"Tensor in {layout}"
         if isinstance(array, Tensor):
-            said = ".to gives it in another layout, .array as it lies"
-            raise TypeError(f"{what}: expected an array, got {array!r}: {said}")
+            hint = ".to gives it in another layout, .array as it lies"
+            raise TypeError(f"{what}: expected an array, got {array!r}: {hint}")
         array = as_array(array, what)
         if array.ndim == 1 and shape is not None and not layout.is_dense:
             array = _over_memory(array, layout, layout.check_shape(shape))
@@ -190,12 +190,10 @@ class Tensor:
             )
         if any(not -n <= i < n for i, n in zip(index, self.shape)):
             raise IndexError(f"{self!r}: index {index} is out of bounds")
-        digits = {}
-        for (dim, _), axis, place in zip(self.layout.factors, self.layout.axes(self.shape), range(self.array.ndim)):
-            digits[place] = index[dim] % self.shape[dim] // axis.unit % axis.extent
-        return self.array[tuple(digits[place] for place in range(self.array.ndim))]
+        axes = zip(self.layout.factors, self.layout.axes(self.shape))
+        return self.array[tuple(index[f.dim] % self.shape[f.dim] // axis.unit % axis.extent for f, axis in axes)]
 
-    # What numpy's arrays do and a Tensor does not: told, not done in silence on a copy in logical order.
+    # What numpy's arrays do and a Tensor does not: an error, rather than a silent copy in logical order.
 
     __array_ufunc__ = None
 
@@ -261,7 +259,7 @@ class Tensor:
         if stored is None:
             return False, f"copy: byte strides {self.array.strides} of the array are no layout's"
         is_view, reason = view.why(stored, dst, self.shape)
-        if is_view and dst.full_shape(self.shape) != self.shape and not fulfils(self.pad_value, contract):
+        if is_view and dst.full_shape(self.shape) != self.shape and not satisfies(self.pad_value, contract):
             return False, f"copy: pads are {text_of(self.pad_value)} and must become {text_of(contract)}"
         return is_view, reason
 
@@ -433,7 +431,7 @@ def text_of(contract: object) -> str:
     return "undefined" if contract is UNDEFINED else str(contract)
 
 
-def fulfils(contract: object, wanted: object) -> bool:
+def satisfies(contract: object, wanted: object) -> bool:
     """Whether pads that meet the first padding contract meet the second too."""
     if contract is UNDEFINED or wanted is UNDEFINED:
         return wanted is UNDEFINED

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, shares
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, step_of_parts
 from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
@@ -94,7 +94,8 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
         i_step, j_step = _steps(second.n, inner.n, w, w.src if w.sum else min(w[:2]))
         tile = _transpose
         if not w.sum and min(second.n, inner.n) <= MAX_INTERLEAVED:
-            i_step, j_step = (max(1, shares(x.n, -(-x.n * max(w[:2]) // MAX_RUN_BYTES), 1)) for x in (second, inner))
+            parts = (-(-x.n * max(w[:2]) // MAX_RUN_BYTES) for x in (second, inner))
+            i_step, j_step = (max(1, step_of_parts(x.n, n, 1)) for x, n in zip((second, inner), parts))
             if w.pairs:
                 i_step, j_step = (min(step, max(1, most // min(second.n, inner.n))) for step in (i_step, j_step))
             tile = _interleaved
@@ -120,10 +121,10 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
     """The size of a tile of at most i x j elements of `width` bytes that fits into the scratch buffer. Along i, the
     runs of the source, it has at least four cache lines of the wider type; j uses the rest of the buffer."""
-    room = TILE_SCRATCH_BYTES // width
+    elements = TILE_SCRATCH_BYTES // width
     least = min(i, 4 * LINE_BYTES // max(w[:2]))
-    j_step = _lines(min(j, room // least), j, w.dst)
-    return _lines(min(i, room // j_step), i, w.src), j_step
+    j_step = _lines(min(j, elements // least), j, w.dst)
+    return _lines(min(i, elements // j_step), i, w.src), j_step
 
 
 def _lines(n: int, most: int, width: int) -> int:
@@ -177,12 +178,12 @@ def _unpacked(nest: Nest) -> Nest:
     contiguous in the source, or else along the runs of the destination. Adjacent rows are merged."""
     step: Move | Convert = nest.before or nest.convert
     along = 0 if step.s[0] == 1 != step.s[1] and step.n[0] > 1 else 1
-    (rows, run), (apart, stride) = ((x[1 - along], x[along]) for x in (step.n, step.s))
-    if stride == 1 and (rows == 1 or apart == run):
+    (rows, run), (row_stride, stride) = ((x[1 - along], x[along]) for x in (step.n, step.s))
+    if stride == 1 and (rows == 1 or row_stride == run):
         unpack, pitch = Move("unpack", 4, (1, rows * run), (0, 1), (rows * run, 1)), run
     else:
         pitch = _pitch(run, 1)
-        unpack = Move("unpack", 4, (rows, run), (apart, stride), (pitch, 1))
+        unpack = Move("unpack", 4, (rows, run), (row_stride, stride), (pitch, 1))
     s = (1, pitch) if along == 0 else (pitch, 1)
     if nest.before:
         return nest._replace(unpack=unpack, before=nest.before._replace(s=s))

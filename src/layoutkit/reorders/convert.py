@@ -28,7 +28,7 @@ from . import pairs, reach
 from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
-from .pairs import BYTES, NEITHER, PAIRS, Packed
+from .pairs import BYTES, NOT_PACKED, PAIRS, Packed
 from .pieces import Digit, Side
 from .program import Transfer
 
@@ -50,7 +50,7 @@ LIMITS: dict[str, Range] = {
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
-MAX_DECIDED = 1024  # scales that are checked for whether a product may replace the quotient: 20 us each
+MAX_CHECKED_SCALES = 1024  # for whether a product may replace the quotient: 20 us each
 INTEGERS = set(LIMITS)  # without bool, which is an integer only as a source
 
 
@@ -61,7 +61,7 @@ class Types(NamedTuple):
     dst: str
     dtype: np.dtype
     wide: bool = False  # whether a zero point is out of the range of its type
-    packed: Packed = NEITHER
+    packed: Packed = NOT_PACKED
 
     @property
     def real(self) -> type:
@@ -98,9 +98,9 @@ class Parameters(NamedTuple):
     beta: float
 
 
-class Along(NamedTuple):
-    """The dimensions along which parameters vary, in the order of their axes: along `dims[k]` there are `counts[k]`
-    values, each for `blocks[k]` indices."""
+class ParameterAxes(NamedTuple):
+    """The dimensions along which parameters vary: along `dims[k]` there are `counts[k]` values, each for `blocks[k]`
+    indices."""
 
     dims: tuple[int, ...]
     blocks: tuple[int, ...]
@@ -115,7 +115,7 @@ class Along(NamedTuple):
         return Side((Digit(1, stride),) if block == 1 else (Digit(block, stride), Digit(1, 0)))
 
 
-NOWHERE = Along((), (), ())  # a single value
+SINGLE_VALUE = ParameterAxes((), (), ())
 
 
 class Numbers(NamedTuple):
@@ -137,23 +137,23 @@ class Numbers(NamedTuple):
         return self[1:6]
 
     def change(self, dtype: np.dtype) -> bool:
-        """Whether arrays of dtype `dtype` are converted, not moved; ValueError if alpha or beta is no finite number."""
+        """Whether arrays of this dtype are converted, not only moved; ValueError if alpha or beta is not finite."""
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not isinstance(value, (int, float, np.number)) or not isfinite(value):
-                shown = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
-                raise ValueError(f"reorder: {name} must be a finite number, got {shown}")
+                value_text = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+                raise ValueError(f"reorder: {name} must be a finite number, got {value_text}")
         if all(p is None for p in self.parameters()) and self.alpha == 1 and self.beta == 0:
             return self.dtype is not None and not is_dtype(self.dtype, dtype)
         return True
 
 
-def types(array_dtype: np.dtype, asked: Any, what: str) -> Types:
-    """The types of a conversion from arrays of dtype `array_dtype` to `asked`: a dtype, None, or (source, result)."""
-    src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+def types(array_dtype: np.dtype, requested: Any, what: str) -> Types:
+    """The types of a conversion of arrays of dtype `array_dtype`; `requested`: a dtype, None, or (source, result)."""
+    src, dst = requested if isinstance(requested, tuple) and len(requested) == 2 else (None, requested)
     if src is None and isinstance(dst, str) and dst == "bfloat16" and array_dtype == np.uint16:
         choice = '("bfloat16", "bfloat16") or ("uint16", "bfloat16")'
         raise TypeError(f"{what}: the array is of uint16: say whether it holds bits or numbers, dtype={choice}")
-    packed = pairs.packed_of(asked)
+    packed = pairs.packed_of(requested)
     if packed.dst and src is None and array_dtype == np.uint8:
         choice = f'("uint8", "{dst}") or ("{dst}", "{dst}")'
         raise TypeError(f"{what}: the array is of uint8: say whether it holds numbers or packed pairs, dtype={choice}")
@@ -168,10 +168,10 @@ def types(array_dtype: np.dtype, asked: Any, what: str) -> Types:
     return Types(src_type, dst_type, dtype, packed=packed._replace(dst=packed.src) if dst is None else packed)
 
 
-def is_dtype(asked: Any, dtype: np.dtype) -> bool:
-    """Whether the caller's argument dtype= means `dtype`."""
+def is_dtype(requested: Any, dtype: np.dtype) -> bool:
+    """Whether the argument dtype= of a call means `dtype`."""
     try:
-        return not isinstance(asked, tuple) and np.dtype(asked) == dtype
+        return not isinstance(requested, tuple) and np.dtype(requested) == dtype
     except TypeError:
         return False
 
@@ -196,13 +196,16 @@ def _number(dtype: np.dtype, what: str) -> str:
     return NUMBERS[dtype.name]
 
 
-def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
-    """Check the arguments; returns the types, with that of the arithmetic, the parameters of lk_convert, and the
-    dimensions along which these vary."""
+def parameters(
+    t: Types, numbers: Numbers, shape: tuple[int, ...], what: str
+) -> tuple[Types, Parameters, ParameterAxes | None]:
+    """Check the arguments; returns the types, now with that of the arithmetic, the parameters of lk_convert, and the
+    axes that these have."""
     names = Numbers._fields[1:6]
-    along = along_of(numbers.axis, numbers.block_size, shape, what) if any(map(np.ndim, numbers.parameters())) else None
+    arrays = any(map(np.ndim, numbers.parameters()))
+    axes = parameter_axes(numbers.axis, numbers.block_size, shape, what) if arrays else None
     scale, zero_point, offset, out_scale, out_zero_point = (
-        None if p is None else _values(p, name, numbers, along, what) for name, p in zip(names, numbers.parameters())
+        None if p is None else _values(p, name, numbers, axes, what) for name, p in zip(names, numbers.parameters())
     )
     two_sided = out_scale is not None or out_zero_point is not None
     to_integers, of_integers = t.dst in INTEGERS, t.src in {*INTEGERS, "bool"}
@@ -222,7 +225,7 @@ def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) ->
         mul, off = _real(mul, "scale / out_scale", t, True, what), _real(off, "offset / out_scale", t, False, what)
     n = max((p.size for p in (mul, sub, off, after) if p is not None and p.size != 1), default=1)
     n = 0 if any(p is not None and p.size == 0 for p in (mul, sub, off, after)) else n
-    mul, sub, off, after = (_repeated(p, n) for p in (mul, sub, off, after))
+    mul, sub, off, after = (_broadcast(p, n) for p in (mul, sub, off, after))
     inv, high, low = None, None, None
     divide = divide and mul is not None
     if mul is not None and divide:
@@ -232,10 +235,10 @@ def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) ->
             mul, divide = inverse, False  # exact: the product is the quotient
         elif to_integers and not of_integers and off is None and t.dst != "s64" and (np.abs(exponent) < 60).all():
             inv = inverse
-            if t.real is np.float32 and (t.dst in ("s8", "u8") or t.packed.dst) and _products_decide(mul):
-                high, low = _in_two(mul)
+            if t.real is np.float32 and (t.dst in ("s8", "u8") or t.packed.dst) and _product_rounds_alike(mul):
+                high, low = _split_inverse(mul)
     alpha, beta = float(numbers.alpha), float(numbers.beta)
-    return t, Parameters(sub, mul, inv, off, after, high, low, divide, alpha, beta), along
+    return t, Parameters(sub, mul, inv, off, after, high, low, divide, alpha, beta), axes
 
 
 def _real(values: np.ndarray | None, name: str, t: Types, divides: bool, what: str) -> np.ndarray | None:
@@ -254,14 +257,14 @@ def _check_zero(values: Any, kind: str, name: str, what: str) -> bool:
     """Whether zero points are out of the range of the type `kind`; those of integers must be integers."""
     if values is None or not values.size or kind not in {*INTEGERS, "bool"}:
         return False
-    most, own = LIMITS["s32"], LIMITS.get(kind, Range(0, 1))
-    if values.dtype.kind not in "iu" or not most.min <= int(values.min()) <= int(values.max()) <= most.max:
-        raise ValueError(f"{what}: {name} must be integers of {most.min} to {most.max}, got {values.tolist()}")
-    return bool(values.min() < own.min or values.max() > own.max)
+    s32, limits = LIMITS["s32"], LIMITS.get(kind, Range(0, 1))
+    if values.dtype.kind not in "iu" or not s32.min <= int(values.min()) <= int(values.max()) <= s32.max:
+        raise ValueError(f"{what}: {name} must be integers of {s32.min} to {s32.max}, got {values.tolist()}")
+    return bool(values.min() < limits.min or values.max() > limits.max)
 
 
-def along_of(axis: Any, block_size: Any, shape: tuple[int, ...], what: str) -> Along:
-    """The dimensions that `axis` names, in blocks of `block_size`."""
+def parameter_axes(axis: Any, block_size: Any, shape: tuple[int, ...], what: str) -> ParameterAxes:
+    """The dimensions of `axis`, in blocks of `block_size`."""
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     dims = tuple(dimension(a, len(shape), what) for a in axes)
     if len(set(dims)) < len(dims):
@@ -274,14 +277,14 @@ def along_of(axis: Any, block_size: Any, shape: tuple[int, ...], what: str) -> A
             f"{what}: block_size must be one integer above 0 for each axis of {axis!r}, got {block_size!r}"
         )
     blocks = tuple(map(index, blocks))
-    return Along(dims, blocks, tuple(-(-shape[d] // b) for d, b in zip(dims, blocks)))
+    return ParameterAxes(dims, blocks, tuple(-(-shape[d] // b) for d, b in zip(dims, blocks)))
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and 0 < int(value) < 1 << 62
 
 
-def _products_decide(scale: np.ndarray) -> bool:
+def _product_rounds_alike(scale: np.ndarray) -> bool:
     """Whether any quotient by `scale` with a relative error of 2^-45 rounds to the same 8-bit integer as the quotient
     rounded to float32.
 
@@ -289,17 +292,17 @@ def _products_decide(scale: np.ndarray) -> bool:
     the float32 nearest to scale * middle is tried for all half-integers between 8-bit integers. For many scales this
     would take longer than the quotients.
     """
-    if scale.size > MAX_DECIDED:
+    if scale.size > MAX_CHECKED_SCALES:
         return False
     halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
-    beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
-    middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
+    neighbours = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
+    middles = (np.concatenate([halves, halves]).astype(np.float64) + neighbours) / 2
     exact = np.abs(scale.astype(np.float64))[:, None] * middles  # factors of 24 and 25 bits: exact in float64
     return bool((np.abs(exact.astype(np.float32) - exact) > 2.0**-44 * exact).all())
 
 
-def _in_two(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of `scale` as a sum of two float32 of the same sign, neither 0."""
+def _split_inverse(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """1 / scale as a sum of two float32 of the same sign, neither 0."""
     inverse = 1 / scale.astype(np.float64)
     high = inverse.astype(np.float32)
     high = np.where(np.abs(high) > np.abs(inverse), np.nextafter(high, np.float32(0)), high)
@@ -307,22 +310,22 @@ def _in_two(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, np.where(low == 0, high * np.float32(2.0**-60), low)
 
 
-def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
+def _broadcast(values: np.ndarray | None, n: int) -> np.ndarray | None:
     return None if values is None else np.ascontiguousarray(np.broadcast_to(values, n))
 
 
-def _values(value: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
-    """A parameter as an array of one number, or with one axis per dimension of `along`."""
+def _values(value: Any, name: str, numbers: Numbers, axes: ParameterAxes | None, what: str) -> np.ndarray:
+    """A parameter as an array of one number, or with one axis per dimension of `axes`."""
     values = np.asarray(value)
     if values.dtype.name in OF_ML_DTYPES:
         values = values.astype(np.int8 if "int" in values.dtype.name else np.float32)
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{what}: {name} must be numbers, got {value!r}")
-    if values.ndim == 0 or along is None:
+    if values.ndim == 0 or axes is None:
         return values.reshape(1)
-    if values.shape != along.counts:
-        counts = along.counts[0] if len(along.counts) == 1 else f"of shape {along.counts}"
-        blocks = "" if set(along.blocks) <= {1} else f" in blocks of {numbers.block_size}"
+    if values.shape != axes.counts:
+        counts = axes.counts[0] if len(axes.counts) == 1 else f"of shape {axes.counts}"
+        blocks = "" if set(axes.blocks) <= {1} else f" in blocks of {numbers.block_size}"
         raise ValueError(
             f"{what}: {name} must be one number or {counts}, for axis {numbers.axis}{blocks}; got {values.shape}"
         )
@@ -359,14 +362,14 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     return pad_element(value, t.dtype, what).tobytes()
 
 
-def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> ConverterBase:
+def converter(move: Transfer, t: Types, pad: bytes, axes: ParameterAxes | None, summed: bool) -> ConverterBase:
     """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed
     pairs count elements, and its width is 1.
 
-    `along`: the dimensions along which parameters vary; `summed`: whether the result is added to the destination.
+    `axes`: of its parameters; `summed`: whether the result is added to the destination.
     """
     make = _packing if t.packed.dst else _converter
-    return plans.of(make, move, t, pad, along or NOWHERE, summed, registry.isa())
+    return plans.of(make, move, t, pad, axes or SINGLE_VALUE, summed, registry.isa())
 
 
 def conversion(
@@ -375,35 +378,36 @@ def conversion(
     """A converter of a whole tensor from one element type to another, for operations that convert on the way."""
     dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of the same size, as the pads are zeros
     move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
-    return plans.of(_converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa())
+    t, pad = Types(*elements, dtype), bytes(dtype.itemsize)
+    return plans.of(_converter, move, t, pad, SINGLE_VALUE, False, registry.isa())
 
 
-def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> PackingConverter:
+def _packing(move: Transfer, t: Types, pad: bytes, axes: ParameterAxes, summed: bool, isa: str) -> PackingConverter:
     rank = move.src.rank
-    blocks = [along.blocks[along.dims.index(d)] if d in along.dims else 1 for d in range(rank)]
+    blocks = [axes.blocks[axes.dims.index(d)] if d in axes.dims else 1 for d in range(rank)]
     to_bytes = t._replace(dst=BYTES[t.dst], packed=t.packed._replace(dst=False))
     parts, at, par, elements = [], 0, 0, 0
-    for part in pairs.slices_of(move, [along.side(d) for d in range(rank)], blocks):
+    for part in pairs.slices_of(move, [axes.side(d) for d in range(rank)], blocks):
         last = part.times - 1
         uses = ((at, par), (at + last * part.src_step, par + last * part.par_step))
-        run = plans.of(_converter, part.move, to_bytes, pad, along, summed, isa, uses)
+        run = plans.of(_converter, part.move, to_bytes, pad, axes, summed, isa, uses)
         parts.append((run, part.times, part.src_step, part.par_step, part.elements))
         at, par = at + part.times * part.src_step, par + part.times * part.par_step
         elements += part.times * part.elements
-    has = Span(0, prod(move.dst.physical_shape(move.box.shape)))
-    spans.check(Span(0, elements), has, f"{move}, {t}: destination")
+    available = Span(0, prod(move.dst.physical_shape(move.box.shape)))
+    spans.check(Span(0, elements), available, f"{move}, {t}: destination")
     return PackingConverter(parts, t.dst == "s4", pool)
 
 
 def _converter(
-    move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str,
+    move: Transfer, t: Types, pad: bytes, axes: ParameterAxes, summed: bool, isa: str,
     uses: tuple[tuple[int, int], ...] = ((0, 0),),
 ) -> Converter:  # fmt: skip
-    """`uses`: where in the source and among the parameters it will begin, at the least and at the most."""
+    """`uses`: the least and the greatest offsets in source and parameters that it will be called with."""
     box = move.box
     s, d = box.sides(move.src, move.src_strides, move.dst, move.dst_strides)
     widths = Widths(ELEMENT_BYTES[t.src], ELEMENT_BYTES[t.dst], summed, t.packed.src)
-    parameter = [along.side(dim) for dim in range(move.src.rank)]
+    parameter = [axes.side(dim) for dim in range(move.src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > last_level_cache() and not summed
     fills = fill_nests(box.shape, move.dst.full_shape(box.shape), d, widths.dst) if box.whole else []
@@ -415,7 +419,7 @@ def _converter(
     source = spans.of_array(move.src.physical_shape(box.src_shape), move.src_strides, widths.src)
     for at, par in uses:
         spans.check(read.at(at), source, f"{what}: source")
-        spans.check(counted.at(par), Span(0, prod(along.counts)), f"{what}: scales")
+        spans.check(counted.at(par), Span(0, prod(axes.counts)), f"{what}: scales")
     destination = spans.of_array(move.dst.physical_shape(box.dst_shape), move.dst_strides, widths.dst)
     spans.check(written, destination, f"{what}: destination")
     kernel_types = BYTES[t.src] if t.packed.src else t.src, t.dst

@@ -1,4 +1,4 @@
-"""Nanoseconds of each thing that estimates count, on one core of the machine whose `scale` is 1.
+"""Nanoseconds of what estimates count, on one core of the machine whose `scale` is 1.
 
 Least-squares fits to random reorders, level by level: `bench/fit.py` on the output of `bench/unseen.py --exhaustive
 --json`.

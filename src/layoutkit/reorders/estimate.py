@@ -1,4 +1,4 @@
-"""What the variants of a reorder cost: counts of what they move, times the cost of each.
+"""Estimates of the variants of a reorder: counts of what they move, times the cost of each.
 
     seconds = sum of count * cost        costs: `costs.py`, by level of memory and by how elements are moved
 
@@ -37,12 +37,12 @@ def level_of(nbytes: int) -> str:
     return SHARED if nbytes > 2 * caches().get(2, last_level_cache()) else INNER
 
 
-def seconds_of(level: str, way: str, counts: Sequence[float]) -> float:
+def seconds_of(level: str, key: str, counts: Sequence[float]) -> float:
     """Seconds of what was counted, on one thread."""
-    costs, by = COSTS[level].get(way) or COSTS[MEMORY][way], scale()
+    costs, by = COSTS[level].get(key) or COSTS[MEMORY][key], scale()
     if level == MEMORY:
-        line = by.copy_memory if "store" in way.split() else by.stream
-        scales = [line, by.element if way.startswith("gather") else by.piece, by.partial, *[by.copy_l2] * 4]
+        line = by.copy_memory if "store" in key.split() else by.stream
+        scales = [line, by.element if key.startswith("gather") else by.piece, by.partial, *[by.copy_l2] * 4]
     else:
         scales = [by.copy_l2 if level == INNER else by.copy_l3, *[by.copy_l2] * len(counts)]
     return 1e-9 * sum(n * cost * x for n, cost, x in zip(counts, costs, scales))
@@ -52,51 +52,51 @@ def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | No
     """How a variant moves these loops (of `merge`), as a key of `COSTS`, and counts of what it moves; `slab`: one of
     its slabs, if it has any."""
     b = variant.blocking
-    how = "stream" if variant.stream else "store"
+    store = "stream" if variant.stream else "store"
     nbytes = width * prod(x.n for x in loops)
     lines = nbytes / LINE_BYTES
-    inner = next((x for x in loops if x.dst == width), None)
-    along = next((x for x in loops if x.src == width), None)
-    if inner is None or along is None:  # element by element
-        return f"gather {'slabs' if slab else how}", Counts(lines, nbytes / width, 0, 0, 0, 0, 0)
-    rest = [x for x in loops if x not in (inner, along)]
-    aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not inner)
-    read, written = along.n * width, inner.n * width
+    dst_loop = next((x for x in loops if x.dst == width), None)
+    src_loop = next((x for x in loops if x.src == width), None)
+    if dst_loop is None or src_loop is None:  # element by element
+        return f"gather {'slabs' if slab else store}", Counts(lines, nbytes / width, 0, 0, 0, 0, 0)
+    rest = [x for x in loops if x not in (dst_loop, src_loop)]
+    aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not dst_loop)
+    read, written = src_loop.n * width, dst_loop.n * width
     columns, rows = read, written
     if slab:
-        way, read, written = "slabs", slab.reads.bytes, slab.out.tile[1].n
+        key, read, written = "slabs", slab.reads.bytes, slab.out.tile[1].n
         aligned = written % LINE_BYTES == 0 and all(x.dst % LINE_BYTES == 0 for x in slab.out.loops)
         written *= TAILED_SLABS if any(x.dst == written for x in slab.boxes) else 1
-    elif inner is along:
+    elif dst_loop is src_loop:
         joined = b.fused and written >= MIN_RUN_BYTES
         partial = 0 if joined or (aligned and written % LINE_BYTES == 0) else nbytes / written
-        return f"copy {'fused' if b.fused else how}", Counts(lines, nbytes / read, partial, 0, 0, 0, 0)
-    elif b.joined and (taken := joined_loops(rest, along, inner, width)):
-        way, written, rows = "joined", nbytes, taken.runs(width)[1]
+        return f"copy {'fused' if b.fused else store}", Counts(lines, nbytes / read, partial, 0, 0, 0, 0)
+    elif b.joined and (fused := joined_loops(rest, src_loop, dst_loop, width)):
+        key, written, rows = "joined", nbytes, fused.runs(width)[1]
     elif b.fused:
-        columns, rows = fused_loops(rest, along, inner, width, b).runs(width)
-        way, read, written = f"fused x{b.src_run}", min(columns, b.src_run), rows
+        columns, rows = fused_loops(rest, src_loop, dst_loop, width, b).runs(width)
+        key, read, written = f"fused x{b.src_run}", min(columns, b.src_run), rows
     elif b.panel:
-        way, read, written = "panels", max(read, PANEL_READ_BYTES), max(written, b.dst_run)
+        key, read, written = "panels", max(read, PANEL_READ_BYTES), max(written, b.dst_run)
     else:
-        way, read = _plain(variant), min(read, b.src_run or read)
-        if 2 <= inner.n <= MAX_INTERLEAVED and along.dst == written:  # by whole vectors: see move_packed.inc
+        key, read = _plain(variant), min(read, b.src_run or read)
+        if 2 <= dst_loop.n <= MAX_INTERLEAVED and src_loop.dst == written:  # by whole vectors: see move_packed.inc
             rows = nbytes
-        elif 2 <= along.n <= MAX_INTERLEAVED and inner.src == along.n * width:
+        elif 2 <= src_loop.n <= MAX_INTERLEAVED and dst_loop.src == src_loop.n * width:
             columns = nbytes
     partial = 0 if written >= nbytes or (aligned and written % LINE_BYTES == 0) else nbytes / written
-    filled = lines * _over(columns) * _over(rows)
+    filled = lines * _line_ratio(columns) * _line_ratio(rows)
     tiles = filled * (width == 1), filled * (width == 2), filled * (width > 2)
-    return way, Counts(lines, nbytes / read, partial, tiles[0], tiles[1], tiles[2], lines * (_over(rows) - 1))
+    return key, Counts(lines, nbytes / read, partial, tiles[0], tiles[1], tiles[2], lines * (_line_ratio(rows) - 1))
 
 
 def _plain(variant: Variant) -> str:
-    b, how = variant.blocking, "stream" if variant.stream else "store"
+    b, store = variant.blocking, "stream" if variant.stream else "store"
     runs = "lines" if b.dst_run == LINE_BYTES else "runs"
-    return f"{how} {runs} ahead" if b.prefetch else f"{how} {runs if b.dst_run else 'whole'}"
+    return f"{store} {runs} ahead" if b.prefetch else f"{store} {runs if b.dst_run else 'whole'}"
 
 
-def _over(run: int) -> float:
+def _line_ratio(run: int) -> float:
     """The bytes of the whole lines that a run fills, divided by its own."""
     return -(-run // LINE_BYTES) * LINE_BYTES / run
 

@@ -39,15 +39,15 @@ def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: in
     """The features of a reorder of elements of `width` bytes."""
     loops = loops_of(src, dst, shape, width)
     nbytes = width * prod(x.n for x in loops)
-    inner = next((x for x in loops[::-1] if x.dst == width), None)
-    along = next((x for x in loops if x.src == width), None)
-    dst_run = width * inner.n if inner else width
-    src_run = width * along.n if along else width
-    copies = inner is not None and inner is along
-    read_pitch = abs(inner.src) if inner else 0
-    write_pitch = abs(along.dst) if along else 0
+    dst_loop = next((x for x in loops[::-1] if x.dst == width), None)
+    src_loop = next((x for x in loops if x.src == width), None)
+    dst_run = width * dst_loop.n if dst_loop else width
+    src_run = width * src_loop.n if src_loop else width
+    copies = dst_loop is not None and dst_loop is src_loop
+    read_pitch = abs(dst_loop.src) if dst_loop else 0
+    write_pitch = abs(src_loop.dst) if src_loop else 0
     return (
-        KIND / 2 * (threads > 1), 2 * KIND * copies, KIND * (inner is None), KIND * (along is None),
+        KIND / 2 * (threads > 1), 2 * KIND * copies, KIND * (dst_loop is None), KIND * (src_loop is None),
         1.7 * log(nbytes), 0.5 * log(width), log(dst_run), log(src_run),
         0.5 * log(read_pitch), 0.5 * log(write_pitch),
         2.0 * (read_pitch % 4096 == 0), 2.0 * (write_pitch % 4096 == 0),

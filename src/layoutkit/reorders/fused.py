@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, Loop, merge, ordered, shares
+from .loops import LINE_BYTES, Loop, merge, ordered, step_of_parts
 from .nest import Blocking, Digits, Fused, Nest, Transpose
 
 # Limits of the kernels, as in transpose.h.
@@ -37,14 +37,14 @@ class FusedLoops(NamedTuple):
         return width * prod(x.n for x in self.columns), width * prod(x.n for x in self.rows)
 
 
-def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> FusedLoops:
+def fused_loops(rest: Sequence[Loop], src_loop: Loop, dst_loop: Loop, width: int, b: Blocking) -> FusedLoops:
     """Fuse both loops with those that continue them until they are as long as `b` asks, starting with the shorter."""
     rest, valid = list(rest), 0
-    run = along.n * width
+    run = src_loop.n * width
     after = min((x.src for x in rest if x.src >= run), default=0)
     if run < after <= MAX_PADDED_RUNS * run and run < b.src_run and after % width == 0:
-        along, valid = along._replace(n=after // width), along.n
-    sides = {1: ([along], b.src_run), 2: ([inner], b.dst_run)}
+        src_loop, valid = src_loop._replace(n=after // width), src_loop.n
+    sides = {1: ([src_loop], b.src_run), 2: ([dst_loop], b.dst_run)}
     while True:
         longer = []
         for side, (loops, least) in sides.items():
@@ -63,39 +63,39 @@ def _fits(loops: Sequence[Loop], loop: Loop) -> bool:
     return not loop.offsets or prod(x.n for x in loops) * loop.n <= MAX_TABLE
 
 
-def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> FusedLoops | None:
+def joined_loops(rest: Sequence[Loop], src_loop: Loop, dst_loop: Loop, width: int) -> FusedLoops | None:
     """Fuse loops into the rows until columns are adjacent in the destination; None if they never are."""
-    rest, rows, run = list(rest), [inner], inner.n * width
+    rest, rows, run = list(rest), [dst_loop], dst_loop.n * width
     while run <= MAX_JOINED_RUN_BYTES and run <= MAX_JOINED_ROWS * width:
-        if along.dst == run:
-            return FusedLoops([along], rows, rest)
-        beyond = next((x for x in rest if x.dst == run), None)
-        if beyond is None:
+        if src_loop.dst == run:
+            return FusedLoops([src_loop], rows, rest)
+        next_loop = next((x for x in rest if x.dst == run), None)
+        if next_loop is None:
             return None
-        rows.append(beyond)
-        rest.remove(beyond)
-        run *= beyond.n
+        rows.append(next_loop)
+        rest.remove(next_loop)
+        run *= next_loop.n
     return None
 
 
 def transposes(t: Transpose, b: Blocking) -> list[Nest]:
     """A nest of joined transposes, if `b` asks for them and there are any, or of fused ones."""
-    joined = joined_loops(t.rest, t.along, t.inner, t.width) if b.joined else None
-    taken = joined or fused_loops(t.rest, t.along, t.inner, t.width, b)
-    count, run = prod(x.n for x in taken.columns), taken.runs(t.width)[1]
-    first = taken.columns[0]
-    columns = Digits(tuple((x.n, x.dst) for x in taken.columns))
-    if taken.valid:
-        table = *(i * first.dst for i in range(taken.valid)), *[None] * (first.n - taken.valid)
+    joined = joined_loops(t.rest, t.src_loop, t.dst_loop, t.width) if b.joined else None
+    fused = joined or fused_loops(t.rest, t.src_loop, t.dst_loop, t.width, b)
+    count, run = prod(x.n for x in fused.columns), fused.runs(t.width)[1]
+    first = fused.columns[0]
+    columns = Digits(tuple((x.n, x.dst) for x in fused.columns))
+    if fused.valid:
+        table = *(i * first.dst for i in range(fused.valid)), *[None] * (first.n - fused.valid)
         columns = columns._replace(table=table)
-        count -= first.n - taken.valid
+        count -= first.n - fused.valid
     lines = LINE_BYTES // t.width
     most = min(MAX_PANEL_COLUMNS, (b.src_run or count * t.width) // t.width)
-    panel = min(count, shares(count, -(-count // most), t.width))
+    panel = min(count, step_of_parts(count, -(-count // most), t.width))
     unit = max(1, TASK_BYTES // run // lines) * lines if joined else TASK_BYTES // t.width
-    digits = Fused(columns, _in_source(taken.rows), panel, unit)
-    tile = Loop(count, t.width, first.dst), Loop(run // t.width, taken.rows[0].src, t.width)
-    loops = ordered(taken.rest, 2 if joined else b.order)
+    digits = Fused(columns, _in_source(fused.rows), panel, unit)
+    tile = Loop(count, t.width, first.dst), Loop(run // t.width, fused.rows[0].src, t.width)
+    loops = ordered(fused.rest, 2 if joined else b.order)
     return [Nest("joined" if joined else "fused", 8 * t.width, loops, tile, t.src, t.dst, fused=digits)]
 
 
@@ -110,12 +110,12 @@ def _in_source(loops: Sequence[Loop]) -> Digits:
     return Digits(((len(table), 0), *upper), tuple(table)) if last >= 0 else Digits(upper)
 
 
-def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> list[Nest]:
+def runs(rest: Sequence[Loop], dst_loop: Loop, width: int, src: int, dst: int) -> list[Nest]:
     """A nest of the runs of `inner`, together with those that follow them in the destination."""
     rest = list(rest)
-    pieces = _pieces(inner, width) if inner.offsets else [(0, inner.n * width)]
+    pieces = _pieces(dst_loop, width) if dst_loop.offsets else [(0, dst_loop.n * width)]
     rows: list[Loop] = []
-    size = inner.n * width
+    size = dst_loop.n * width
     while rest and rest[-1].dst == size and len(rows) < MAX_DIGITS:
         if rest[-1].offsets and len(pieces) * prod(x.n for x in (*rows, rest[-1])) > MAX_TABLE:
             break
@@ -154,22 +154,22 @@ def ragged_nests(
     """Nests of loops some of which have no stride in the source, and those of them that cannot be fused; if there are
     any, there are no nests."""
     nests = _ragged_nests(loops, width, src, dst, b)
-    left = {x for nest in nests for x in nest.loops if x.offsets} if nests else {x for x in loops if x.offsets}
-    return ([] if left else nests), left
+    unfused = {x for nest in nests for x in nest.loops if x.offsets} if nests else {x for x in loops if x.offsets}
+    return ([] if unfused else nests), unfused
 
 
 def _ragged_nests(loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking) -> list[Nest]:
     rest = merge(loops)
-    inner = rest.pop() if rest else Loop(1, width, width)
-    if not inner.offsets and inner.src == inner.dst == width:
-        run = inner.n * width
+    dst_loop = rest.pop() if rest else Loop(1, width, width)
+    if not dst_loop.offsets and dst_loop.src == dst_loop.dst == width:
+        run = dst_loop.n * width
         if run not in (2, 4, 8) or not rest or rest[-1].dst != run:
-            return runs(rest, inner, width, src, dst)
-        width, inner = run, rest.pop()
-    along = next((x for x in rest if x.src == width and not x.offsets), None)
-    if along is not None and inner.dst == width and width <= 8:
-        rest.remove(along)
-        return transposes(Transpose(rest, along, inner, src, dst, width), b)
-    if inner.offsets and inner.dst == width:
-        return runs(rest, inner, width, src, dst)
+            return runs(rest, dst_loop, width, src, dst)
+        width, dst_loop = run, rest.pop()
+    src_loop = next((x for x in rest if x.src == width and not x.offsets), None)
+    if src_loop is not None and dst_loop.dst == width and width <= 8:
+        rest.remove(src_loop)
+        return transposes(Transpose(rest, src_loop, dst_loop, src, dst, width), b)
+    if dst_loop.offsets and dst_loop.dst == width:
+        return runs(rest, dst_loop, width, src, dst)
     return []

@@ -48,21 +48,21 @@ def reorder_in_place(
         _exchange(array, a, b, [x for x in loops if x not in moving], copy)
 
 
-def _exchange(array: np.ndarray, a: Loop, b: Loop, still: list[Loop], copy: Callable) -> None:
+def _exchange(array: np.ndarray, a: Loop, b: Loop, rest: list[Loop], copy: Callable) -> None:
     """Exchange the loops `a` and `b`; the loops inside both of them are rows that move as a whole."""
-    outer = [x for x in still if x.src > min(a.src, b.src)]
-    inner = [x for x in still if x.src < min(a.src, b.src)]
+    outer = [x for x in rest if x.src > min(a.src, b.src)]
+    inner = [x for x in rest if x.src < min(a.src, b.src)]
     order = [*outer, a, b, *inner]
     view = strided(array, [x.n for x in order], [x.src for x in order])
     tile = max(1, isqrt(BUFFER_BYTES // (array.itemsize * prod(x.n for x in inner))))
-    rest = [(d, 0) for d in range(2, 2 + len(inner))]
-    plain, turned = Layout.from_factors([(0, 0), (1, 0), *rest]), Layout.from_factors([(1, 0), (0, 0), *rest])
+    rows = [(d, 0) for d in range(2, 2 + len(inner))]
+    plain, transposed = Layout.from_factors([(0, 0), (1, 0), *rows]), Layout.from_factors([(1, 0), (0, 0), *rows])
     buffer = np.empty((min(tile, a.n), min(tile, a.n), *(x.n for x in inner)), array.dtype)
     for at in itertools.product(*(range(x.n) for x in outer)):
         for i, j in itertools.combinations_with_replacement(range(0, a.n, tile), 2):
-            one, other = view[at][i : i + tile, j : j + tile], view[at][j : j + tile, i : i + tile]
-            kept = buffer[: one.shape[0], : one.shape[1]]
-            copy(other, plain, turned, out=kept)
+            upper, lower = view[at][i : i + tile, j : j + tile], view[at][j : j + tile, i : i + tile]
+            swapped = buffer[: upper.shape[0], : upper.shape[1]]
+            copy(lower, plain, transposed, out=swapped)
             if i != j:
-                copy(one, plain, turned, out=other)
-            one[...] = kept
+                copy(upper, plain, transposed, out=lower)
+            upper[...] = swapped

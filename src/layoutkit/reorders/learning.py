@@ -1,4 +1,4 @@
-"""Reorders whose calls learn: all variants of a reorder give the same bits."""
+"""Learning by calls of reorders, whose variants all give the same bits."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..choosing.learning import Learner, Runner, learns
 from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from .problem import ReorderProblem
-from .program import Transfer, program, suits
+from .program import Transfer, program, suits_alignment
 
 
 def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer, pad: bytes) -> Learner | None:
     """The learner shared by all calls that move `move`; None if they do not learn."""
     key = learner_of, move, pad, problem.threads, isa(), tuning.changes(), cost_table.loads
-    kept = plans.get(key)
-    if kept is not None or not learns(ranked):
-        return kept
+    learner = plans.get(key)
+    if learner is not None or not learns(ranked):
+        return learner
 
     def build(name: str) -> Program | None:
-        return program(move, name, pad) if suits(name, move) else None
+        return program(move, name, pad) if suits_alignment(name, move) else None
 
     as_measured = move == problem.contiguous()
     return plans.put(key, Learner(ranked, build, problem.threads, problem if as_measured else None))
 
 
-class InUse:
-    """What a cached call runs while it learns; `done` is called with what to run from then on."""
+class LearningCall:
+    """What a cached call runs while it learns; in the end `done` is called with what to run from then on."""
 
     def __init__(self, learner: Learner, done: Callable[[Runner], None]) -> None:
         self._learner, self._done = learner, done

@@ -26,8 +26,8 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
     """The same steps in fewer loops, outermost in the destination first: loops of one step are dropped, and two loops
     are merged where the outer continues the inner on all sides."""
     out: list[Loop] = []
-    some = (x for x in loops if x.n != 1 or x.offsets)
-    for loop in sorted(some, key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
+    stepping = (x for x in loops if x.n != 1 or x.offsets)
+    for loop in sorted(stepping, key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
         continued = (loop.n * loop.src, loop.n * loop.dst, loop.n * loop.par, ())
         if out and not loop.offsets and out[-1][1:] == continued:
             out[-1] = loop._replace(n=out[-1].n * loop.n)
@@ -53,7 +53,7 @@ def ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
     return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x.src if side == 1 else x.dst), reverse=True))
 
 
-def shares(n: int, parts: int, width: int) -> int:
+def step_of_parts(n: int, parts: int, width: int) -> int:
     """The step that cuts `n` elements into about `parts` parts of whole lines."""
     line = LINE_BYTES // width or 1
     return max(line, -(-n // parts // line) * line)

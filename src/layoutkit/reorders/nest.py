@@ -64,8 +64,8 @@ class Transpose(NamedTuple):
     """Loops of which one is contiguous in the source and another one in the destination."""
 
     rest: Sequence[Loop]
-    along: Loop  # contiguous in the source
-    inner: Loop  # contiguous in the destination
+    src_loop: Loop  # contiguous in the source
+    dst_loop: Loop  # contiguous in the destination
     src: int
     dst: int
     width: int

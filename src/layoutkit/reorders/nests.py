@@ -54,8 +54,8 @@ def copy_nests(
 
     Pads are written only where the destination is `whole`, not a box within a larger tensor.
     """
-    if blocking.fused and (tabled := _with_tables(shape, src, dst, width, vector, blocking, whole)):
-        return tabled
+    if blocking.fused and (fused := _with_tables(shape, src, dst, width, vector, blocking, whole)):
+        return fused
     boxes = regions(shape, src, dst)
     dim = next((d for d, (ds, _) in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
     if whole and dim is not None and shape[dim] % dst[dim].digits[0].unit:
@@ -81,19 +81,19 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
             padded.add(dim)
     while tables:
         nests: list[Nest] = []
-        left: set[int] = set()
+        unfused: set[int] = set()
         for chosen in itertools.product(*(tables.get(dim, parts) for dim, parts in enumerate(cut))):
             at, to = (sum(side.offset(p.start) for side, p in zip(sides, chosen)) for sides in (src, dst))
             region = Region(tuple(x for p in chosen for x in p.loops), at, to)
             if any(x.offsets for x in region.loops):
-                more, without = ragged_nests(region.loops, width, at, to, blocking)
-                left |= {dim for dim in tables if set(without).intersection(chosen[dim].loops)}
+                ragged, loops = ragged_nests(region.loops, width, at, to, blocking)
+                unfused |= {dim for dim in tables if set(loops).intersection(chosen[dim].loops)}
+                nests += ragged
             else:
-                more = region_nests(region, width, vector, blocking)
-            nests += more
-        if not left:
+                nests += region_nests(region, width, vector, blocking)
+        if not unfused:
             return nests, padded & tables.keys()
-        for dim in left:
+        for dim in unfused:
             del tables[dim]
     return None
 

@@ -34,25 +34,25 @@ class Packed(NamedTuple):
     dst: bool = False
 
 
-NEITHER = Packed()
+NOT_PACKED = Packed()
 
 
-def packed_of(asked: Any) -> Packed:
+def packed_of(requested: Any) -> Packed:
     """Which sides the argument dtype= says are packed pairs."""
-    src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+    src, dst = requested if isinstance(requested, tuple) and len(requested) == 2 else (None, requested)
     return Packed(*(isinstance(x, str) and x in PAIRS for x in (src, dst)))
 
 
-def refuse(packed: Packed, at: Any, what: str) -> None:
+def check_whole(packed: Packed, at: Any, what: str) -> None:
     """Raise if only a part of packed pairs would be written."""
     if packed.dst and at is not None:
         raise ValueError(f"{what}: at={at!r} writes a part of out, but packed pairs are written as a whole")
 
 
-def held_of(
+def packed_argument(
     value: Any, layout: str | Layout | None, shape: Sequence[int] | None, packed: Packed, what: str
 ) -> Argument:  # fmt: skip
-    """The tensor of an argument, see `hold`; where it is converted from or to packed pairs it is no Tensor."""
+    """As `tensor_argument`; no Tensor where it is converted from or to packed pairs."""
     if any(packed) and isinstance(value, Tensor):
         raise TypeError(f"{what} is a Tensor, whose array has a place for each element: expected an array where dtype= "
                         f"says packed pairs, {', '.join(PAIRS)}")  # fmt: skip
@@ -62,7 +62,7 @@ def held_of(
     if layout is None:
         raise TypeError(f"{what} is an array: expected its layout too")
     layout = Layout(layout)
-    return Argument(array, layout, _held_shape(array, layout, shape, what))
+    return Argument(array, layout, _shape_of_pairs(array, layout, shape, what))
 
 
 def check_source(
@@ -73,10 +73,10 @@ def check_source(
     if src.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
     check_names(src, dst, what)
-    return _held_shape(array, src, shape, what)
+    return _shape_of_pairs(array, src, shape, what)
 
 
-def _held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+def _shape_of_pairs(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
     _check_dense(layout, what)
     if not array.flags.c_contiguous:
         raise ValueError(

@@ -15,13 +15,13 @@ from ..choosing.plan import Plan, planner
 from ..choosing.problem import Candidate, Choice, Description
 from ..choosing.threads import check_threads
 from ..memory.arrays import as_array, check_out, contiguous_strides
-from .binding import Call, bind_conversion, conversion_key, decide, format_of, place, taken
+from .binding import Call, bind_conversion, box_and_shape, conversion_key, decide, layout_argument, resolved
 from .convert import Numbers, types
 from .pairs import packed_of
 from .problem import ReorderProblem, in_words, useful_threads
 from .program import stages_of
 from .reorder import reorder
-from .variants import VARIANTS, tell
+from .variants import VARIANTS, describe_nests
 
 # Assumed rates of a conversion on one thread, read and written: from memory, from the caches.
 MEMORY_BYTES_PER_SECOND = 12e9
@@ -34,11 +34,11 @@ def _plan(
 ) -> Plan:
     numbers = Numbers(**conversion)
     call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
-    source, to, dst, _ = taken(call)
+    source, to, dst, _ = resolved(call)
     call = call._replace(array=source.array, src=source.layout, dst=dst, shape=source.shape, out=to)
     array, src, what = source.array, source.layout, f"reorder {source.layout} -> {dst}"
     packed = packed_of(numbers.dtype)
-    box, physical, _ = place(call, src, dst, what, packed)
+    box, physical, _ = box_and_shape(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
     problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as in `bind`
     title, moved, element = problem.key, problem.work, str(array.dtype)
@@ -51,19 +51,17 @@ def _plan(
         title, element = conversion_key(problem, t), t.words
         lines, run = Lines(), None if numbers.beta and to is None else _bound_conversion(call)
     else:
-        run, name, lines = _kept(call)
-        ranked = tuple(
-            sorted(choices(problem), key=lambda c: c.candidate.name != name)
-        )  # the one that runs comes first
+        run, name, lines = _bound_reorder(call)
+        ranked = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # that which runs first
 
     def facts(verbose: bool) -> Iterator[str]:
         best = ranked[0]
         rate = moved / best.seconds
         yield from (*lines.nests, *lines.learnt) if verbose else (line.partition(":")[0] for line in lines.learnt)
-        copy, said = copy_limit(rate, moved, threads), "achieved" if best.source == "measured" else "expected"
+        copy, verb = copy_limit(rate, moved, threads), "achieved" if best.source == "measured" else "expected"
         share = "" if copy is None else f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"
         share = share or disturbed("a copy", best.source)
-        yield f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"
+        yield f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {verb}, {share}"
 
     words = in_words(box.shape, element, src.dense, dst.dense, threads)
     return Plan(title, ranked, facts, words=words, run=run)
@@ -76,7 +74,7 @@ class Lines(NamedTuple):
     learnt: tuple[str, ...] = ()
 
 
-def _kept(call: Call):
+def _bound_reorder(call: Call):
     """What a plan runs on arrays like those of a call, the name of its variant, and lines about it."""
     bound, move, name, learner = decide(call)
     if move is None:
@@ -89,7 +87,7 @@ def _kept(call: Call):
     moves = [nest for stage in stages for nest in stage.moves]
     run = BoundReorder(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
     learnt = (learner.report(),) if learner else ()
-    return run, name, Lines(tell(moves, VARIANTS[name], stages[0].slab), learnt)
+    return run, name, Lines(describe_nests(moves, VARIANTS[name], stages[0].slab), learnt)
 
 
 def _bound_conversion(call: Call) -> BoundReorder | None:
@@ -98,13 +96,14 @@ def _bound_conversion(call: Call) -> BoundReorder | None:
     if bound.run is None:
         return None
     moves = Conversion(bound.run, *bound.parameters)
-    dst = format_of(call.dst, "dst")
+    dst = layout_argument(call.dst, "dst")
     if out is not None:
         strides = out.strides
     elif packed_of(call.numbers.dtype).dst:
         strides = (1,)
     else:
-        box, _, _ = place(call, format_of(call.src, "src"), dst, bound.what, packed_of(call.numbers.dtype))
+        src, packed = layout_argument(call.src, "src"), packed_of(call.numbers.dtype)
+        box, _, _ = box_and_shape(call, src, dst, bound.what, packed)
         strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize)
     read, written = (array.shape, array.strides), (bound.physical, strides)
     return BoundReorder(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)

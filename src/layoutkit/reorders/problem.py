@@ -32,8 +32,8 @@ from .slabs import slabs_of
 from .variants import VARIANTS, Variant
 from .windows import window_steps
 
-SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
-TIE = 1000  # each variant is estimated a part in so many longer than the one before, so that ties keep their order
+SMALL_BYTES = 1 << 18  # below it a second thread costs more than it saves
+TIE = 1000  # each variant is estimated 1 / TIE longer than the one before, so that ties keep their order
 MEMORY_THREADS = 1.5  # the most that threads gain when memory is the limit
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = f"{KEY}(?: ({THREADS}))?"
@@ -89,7 +89,7 @@ class ReorderProblem(Problem):
         return problem
 
     def features(self) -> tuple[float, ...]:
-        """Its coordinates among other reorders, for the cost model."""
+        """Its features, for the cost model."""
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -109,13 +109,13 @@ class ReorderProblem(Problem):
                 yield Candidate(name, seconds, build, describe=variant.words)
 
     def evicts(self, name: str) -> bool:
-        """Whether a variant writes past caches that hold source and destination: it may be the fastest, but whoever
+        """Whether a variant writes past caches that could hold source and destination: it may be the fastest, but who
         reads the result next waits for memory."""
         return VARIANTS[name].stream and level_of(self.work) != MEMORY
 
-    def read_next(self, ways: Sequence[Choice]) -> tuple[Choice, ...]:
-        """Those choices that leave the result in the caches, for whoever reads it next; all if there is none."""
-        return tuple(way for way in ways if not self.evicts(way.candidate.name)) or tuple(ways)
+    def read_next(self, ranked: Sequence[Choice]) -> tuple[Choice, ...]:
+        """Those choices that leave the result in the caches, where it is read next; all if there is none."""
+        return tuple(choice for choice in ranked if not self.evicts(choice.candidate.name)) or tuple(ranked)
 
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
         """A function that returns how a variant moves elements, as a key of `COSTS` of this level, and the counts; None

@@ -17,7 +17,7 @@ from .box import Box
 from .nest import Nest
 from .nests import copy_nests, fill_nests
 from .slabs import Slab, slabs_of
-from .tiles import follows
+from .tiles import rows_are_adjacent
 from .variants import VARIANTS
 from .windows import scattered, window_nests
 
@@ -42,10 +42,10 @@ class Transfer(NamedTuple):
     def check(self, read: Span, written: Span) -> None:
         """PlanError unless all that is read and written is within the two arrays."""
         box = self.box
-        has = spans.of_array(self.src.physical_shape(box.src_shape), self.src_strides, self.width)
-        spans.check(read, has, f"{self}: source")
-        has = spans.of_array(self.dst.physical_shape(box.dst_shape), self.dst_strides, self.width)
-        spans.check(written, has, f"{self}: destination")
+        available = spans.of_array(self.src.physical_shape(box.src_shape), self.src_strides, self.width)
+        spans.check(read, available, f"{self}: source")
+        available = spans.of_array(self.dst.physical_shape(box.dst_shape), self.dst_strides, self.width)
+        spans.check(written, available, f"{self}: destination")
 
 
 class Stage(NamedTuple):
@@ -73,10 +73,10 @@ def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
     nests = tuple(nest for stage in stages for nest in stage.nests)
     slabs = tuple((*x.slab[2:6], x.slab.bytes, x.slab.reads, x.slab.leads, len(x.nests)) for x in stages if x.slab)
     # Variants with the same nests share a program.
-    return plans.of(_made, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
+    return plans.of(_build, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
 
 
-def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels: bool, slabs, isa: str) -> Program:
+def _build(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels: bool, slabs, isa: str) -> Program:
     return Program(nests, width, pad, stream, panels, slabs)
 
 
@@ -93,22 +93,22 @@ def check_reach(t: Transfer, stages: list[Stage]) -> None:
         t.check(read, written)
 
 
-def suited(ranked: tuple[Choice, ...], t: Transfer) -> str:
+def aligned_choice(ranked: tuple[Choice, ...], t: Transfer) -> str:
     """The name of the first of `ranked` that suits a destination which begins `t.phase` bytes past a line boundary.
 
     The choices are ranked by their costs on destinations that begin at a line boundary. On others, a variant that
     streams must join rows to whole lines, or partial lines make it slow.
     """
-    return next((c.candidate.name for c in ranked if suits(c.candidate.name, t)), ranked[0].candidate.name)
+    return next((c.candidate.name for c in ranked if suits_alignment(c.candidate.name, t)), ranked[0].candidate.name)
 
 
-def suits(name: str, t: Transfer) -> bool:
+def suits_alignment(name: str, t: Transfer) -> bool:
     """Whether the variant `name` suits the alignment of the destination."""
     variant = VARIANTS[name]
     if not t.phase or not variant.stream or variant.slabs or variant.blocking.panel:
         return True
     moves = [nest for stage in stages_of(t, name) for nest in stage.moves]
-    return all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves)
+    return all(n.fused or n.family == "copy" or rows_are_adjacent(*n.tile, n.bits // 8) for n in moves)
 
 
 @lru_cache(8)
@@ -125,13 +125,13 @@ def stages_of(t: Transfer, name: str) -> list[Stage]:
     blocking, full = variant.blocking._replace(phase=t.phase), t.dst.full_shape(box.shape)
     stages = []
     for slab in slabs_of(box.shape, full, s, d, width) if variant.slabs and box.whole else ():
-        tabled = window_nests(slab.shape, slab.source, slab.buffer, width)
-        if not (tabled and scattered(tabled[0][0])):
-            tabled = None
-        moves, done = tabled or copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
+        windows = window_nests(slab.shape, slab.source, slab.buffer, width)
+        if not (windows and scattered(windows[0][0])):
+            windows = None
+        moves, done = windows or copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
         stages.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
     if stages:
         return stages
-    tabled = window_nests(box.shape, s, d, width, box.whole) if variant.windows else None
-    moves, done = tabled or copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
+    windows = window_nests(box.shape, s, d, width, box.whole) if variant.windows else None
+    moves, done = windows or copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
     return [Stage(moves, fill_nests(box.shape, full, d, width, done) if box.whole else [])]

@@ -13,7 +13,7 @@ from .slabs import Slab
 
 def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
     """Source and destination of a reorder's nests."""
-    src = dst = spans.NOTHING
+    src = dst = spans.EMPTY
     for nest in nests:
         read, written = _of_nest(nest)
         src, dst = src.joined(read), dst.joined(written)
@@ -36,7 +36,7 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
     written = spans.of_steps([*loops, (second.n, second.dst)], width)
     written = _in_digits(written, first.n, first.dst, in0, out_d0).at(nest.dst)
     if nest.family == "fill":
-        return spans.NOTHING, written
+        return spans.EMPTY, written
     count, run = second.n, width
     if nest.valid and width >= 16:  # one wide element, of which the source has some bytes
         run = nest.valid
@@ -52,7 +52,7 @@ def _in_table(loop: Digits, runs: Sequence[int]) -> Span:
     (n, step), *upper = loop.digits
     table = loop.table or (0, (n - 1) * step)
     sizes = runs if len(runs) == len(table) else [runs[0]] * len(table)
-    span = spans.NOTHING
+    span = spans.EMPTY
     for at, size in zip(table, sizes):
         if at is not None:
             span = span.joined(Span(at, at + size))
@@ -65,7 +65,7 @@ def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: in
     if not inner:
         return spans.of_steps([(count, stride)], 0).plus(span)
     whole, rest = divmod(count, inner)
-    reached = spans.of_steps([(whole, outer_stride), (inner, stride)], 0).plus(span) if whole else spans.NOTHING
+    reached = spans.of_steps([(whole, outer_stride), (inner, stride)], 0).plus(span) if whole else spans.EMPTY
     if rest:
         reached = reached.joined(spans.of_steps([(rest, stride)], 0).at(whole * outer_stride).plus(span))
     return reached
@@ -80,7 +80,7 @@ def of_slabs(slab: Slab) -> tuple[Span, Span]:
 
 def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths) -> tuple[Span, Span, Span]:
     """Source (in elements, if of packed pairs), destination and parameters (elements) of a conversion's nests."""
-    src = dst = par = spans.NOTHING
+    src = dst = par = spans.EMPTY
     for nest in nests:
         convert, loops = nest.convert, nest.loops
         read = list(zip(convert.n, convert.s))

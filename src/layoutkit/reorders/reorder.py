@@ -19,8 +19,8 @@ from ..formats.layout import Layout
 from ..formats.reading import layout_of
 from ..memory.arrays import as_array, as_out, check_out, overlap
 from ..memory.foreign import as_torch_like, in_layout, is_torch, memory_of
-from ..memory.tensor import Tensor, moved_by
-from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
+from ..memory.tensor import Tensor, register_reorder
+from .binding import UNCHANGED, Call, bind, bind_conversion, check_same_names, layout_argument, resolved
 from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
 from .saturation import warn_of_saturation
@@ -214,7 +214,7 @@ def reorder(
             return _of_torch(call)
         if has_steps(region):
             call = without_steps(call, reorder)
-        return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
+        return _general(call._replace(threads=check_threads(threads))) if plain else _with_tensors(call)
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
@@ -222,26 +222,26 @@ def reorder(
     key: tuple | None
     try:
         key = src, dst, strides_key(array, out), array.dtype, shape, pad, threads, cost_table.generation, isa()
-        bound = _kept_for(key)
+        bound = _cached(key)
     except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
     if bound is None:
         key = None if pad is None else key
-        bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads), key)
+        bound = bind(Call(array, src, dst, shape, out, UNCHANGED, None, None, pad_value, threads), key)
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
-        check_equal(src, dst, bound.layouts)
+        check_same_names(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:
         if not can_hold_result(out, bound.physical, bound.dtype):
             check_out(out, bound.physical, bound.dtype, (), bound.what)
         if extents_overlap(array, out) and overlap(array, out):
-            layout, to = format_of(src, "src"), format_of(dst, "dst")
+            layout, to = layout_argument(src, "src"), layout_argument(dst, "dst")
             shape = layout.padded_shape(array.shape) if shape is None else layout.check_shape(shape)
-            moved_in = array, out, layout, to, shape, partial(reorder, threads=threads), bound.what
-            watched(partial(bound.call_info, "in place"), reorder_in_place, *moved_in)
+            arguments = array, out, layout, to, shape, partial(reorder, threads=threads), bound.what
+            watched(partial(bound.call_info, "in place"), reorder_in_place, *arguments)
             return out
     if bound.run is not None:
         if watchers:
@@ -251,12 +251,12 @@ def reorder(
     return out
 
 
-moved_by(reorder)
-_kept_for = plans.get
+register_reorder(reorder)
+_cached = plans.get
 
 
 def _of_torch(call: Call):
-    """`reorder` of a tensor of torch: its axes are the physical ones of `src`; without one, as its strides say."""
+    """`reorder` of a tensor of torch: its axes are the physical ones of `src`, or without it those of its strides."""
     array, dst, out = call.array, call.dst, call.out
     if call.src is None and is_torch(array):
         array = in_layout(array, layout_of(array).dense, "reorder: array")
@@ -272,7 +272,7 @@ def _of_torch(call: Call):
     return as_torch_like(result, call.array) if call.out is None else call.out
 
 
-def _unwrapped(call: Call):
+def _with_tensors(call: Call):
     """`reorder` where an argument is a Tensor, or no plain numpy array."""
     rest = dict(region=call.region, at=call.at, pad_value=call.pad_value, threads=call.threads)
     rest |= call.numbers._asdict()
@@ -280,17 +280,17 @@ def _unwrapped(call: Call):
         to = None if call.out is None else as_out(call.out, "reorder")
         y = reorder(as_array(call.array, "reorder: array"), call.src, call.dst, shape=call.shape, out=to, **rest)
         return y if call.out is None else call.out
-    source, to, dst, box = taken(call)
+    source, to, dst, box = resolved(call)
     y = reorder(source.array, source.layout, dst, shape=source.shape, out=to, **rest)
     if isinstance(call.out, Tensor):
         return call.out
-    promised = _promise(call.pad_value, y.dtype, call.numbers.dtype)
-    return Tensor(y, dst if call.out is None else dst.dense, box.dst_shape, pad_value=promised)
+    pad_value = _pad_contract(call.pad_value, y.dtype, call.numbers.dtype)
+    return Tensor(y, dst if call.out is None else dst.dense, box.dst_shape, pad_value=pad_value)
 
 
-def _promise(pad_value, result: np.dtype, asked):
+def _pad_contract(pad_value, result: np.dtype, requested):
     """The value of the pads of a result of dtype `result`, in that dtype: bfloat16 may be bits in uint16."""
-    src, dst = asked if isinstance(asked, tuple) else (None, asked)
+    src, dst = requested if isinstance(requested, tuple) else (None, requested)
     if result != np.uint16 or not (dst == "bfloat16" or (dst is None and src == "bfloat16")):
         return pad_value
     return int.from_bytes(pad_bytes(pad_value, Types("f32", "bf16", result), "reorder"), sys.byteorder)
@@ -317,7 +317,7 @@ def _general(call: Call):
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
-        check_equal(src, dst, bound.layouts)
+        check_same_names(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:

@@ -1,4 +1,4 @@
-"""The warning of conversions to integers that lose what they convert: floats beyond the type, without a scale."""
+"""The warning of conversions to integers without a scale, of floats beyond the range of the integers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ..choosing.warn import warn
 from .binding import Bound, Call
 from .convert import INTEGERS, LIMITS, Types, types
 
-LOOKED_AT = 1 << 20  # numbers of an array, at most: a fraction of a millisecond
+MAX_SAMPLES = 1 << 20  # numbers of an array, at most: a fraction of a millisecond
 _warned = False  # once per process is enough
 
 
 def warn_of_saturation(call: Call, bound: Bound) -> None:
-    """Warn, once per process, of floats that become integers without a scale and are beyond these.
+    """Warn, once per process, of floats converted without a scale to integers that do not hold them.
 
-    Called where arrays like those of the call are met first, not for every call: later ones cost nothing.
+    Only the first of calls that share a plan is checked.
     """
     global _warned
     array, numbers = call.array, call.numbers
     if _warned or array.dtype.kind != "f" or any(p is not None for p in numbers.parameters()):
         return
     if numbers.alpha != 1 or numbers.beta or call.region is not None or call.shape is not None or not array.size:
-        return  # other numbers are converted than the array's
+        return  # the numbers that are converted are not those of the array
     t: Types = types(array.dtype, numbers.dtype, bound.what)
     if t.dst not in INTEGERS:
         return
@@ -38,9 +38,9 @@ def warn_of_saturation(call: Call, bound: Bound) -> None:
 
 
 def _extent(array: np.ndarray) -> tuple[float, float]:
-    """The least and the greatest number of an array, or of every so manieth along its longest axis; NaN aside."""
+    """The least and the greatest number of an array, or of evenly spaced ones along its longest axis, without NaN."""
     longest = int(np.argmax(array.shape)) if array.ndim else 0
-    step = -(-array.size // LOOKED_AT)
+    step = -(-array.size // MAX_SAMPLES)
     if step > 1:
         array = array[(slice(None),) * longest + (slice(None, None, step),)]
     return float(np.fmin.reduce(array, axis=None)), float(np.fmax.reduce(array, axis=None))

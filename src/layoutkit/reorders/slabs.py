@@ -53,11 +53,11 @@ class Slab(NamedTuple):
 
 
 class _BoxDigit(NamedTuple):
-    """A digit of a dimension; a box has `n` of its `of` values."""
+    """A digit of a dimension; a box has `n` of its `total` values."""
 
     stride: int
     n: int
-    of: int
+    total: int
     dim: int
     level: int
 
@@ -84,7 +84,7 @@ def slabs_of(
 def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[int] | None:
     """The sizes of a box: it begins with the least that the blocks of both sides allow; then the dimension that ends
     the shorter of the two runs grows."""
-    units = [_unit(*of) for of in zip(src, dst, shape)]
+    units = [_unit(*sides) for sides in zip(src, dst, shape)]
     box, growing = list(units), {1, 2}
     if prod(box) * width > MAX_BOX_BYTES:
         return None
@@ -115,10 +115,10 @@ def _unit(src: Side, dst: Side, n: int) -> int:
 def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_BoxDigit]:
     """The digits of a box of a tensor of `shape`, innermost first."""
     digits = []
-    for dim, (side, n, of) in enumerate(zip(sides, box, shape)):
+    for dim, (side, n, total) in enumerate(zip(sides, box, shape)):
         for level, (unit, stride) in enumerate(side.digits):
-            digits.append(_BoxDigit(stride, -(-n // unit), -(-of // unit), dim, level))
-            n, of = min(n, unit), min(of, unit)
+            digits.append(_BoxDigit(stride, -(-n // unit), -(-total // unit), dim, level))
+            n, total = min(n, unit), min(total, unit)
     return sorted(digits, key=lambda x: abs(x.stride))
 
 
@@ -126,11 +126,11 @@ def _run(steps: Sequence[_BoxDigit], width: int) -> tuple[int, int | None]:
     """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer runs."""
     run = width
     for x in steps:
-        if x.of > 1 and x.stride:
+        if x.total > 1 and x.stride:
             if x.stride != run:
                 return run, None
             run *= x.n
-            if x.n < x.of:
+            if x.n < x.total:
                 return run, x.dim
     return run, None
 
@@ -169,24 +169,24 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
     """
     sizes, steps = list(box), _steps(dst, box, box)
     run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
-    near = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
-    inside, size = set(), width
+    contiguous = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
+    whole, size = set(), width
     for x in steps:  # the innermost part of a run stays whole
         if size < run:
-            inside.add(x.dim)
+            whole.add(x.dim)
             size *= x.n
     for x in reversed(steps):
         most = MAX_SLAB_BYTES // width // (prod(sizes) // sizes[x.dim])
         unit = _unit(src[x.dim], dst[x.dim], shape[x.dim])
-        if x.level or x.dim in inside or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
+        if x.level or x.dim in whole or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
             continue
         if sum(e < n for e, n in zip(sizes, box)) == MAX_CUTS:
             break
-        least = lcm(unit, VECTOR_BYTES // width if x.dim in near else 1)
+        least = lcm(unit, VECTOR_BYTES // width if x.dim in contiguous else 1)
         sizes[x.dim] = min(box[x.dim], max(least, most // least * least))
-    wholes = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
-    halves = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, wholes, sizes)]
-    return [[cut for cut in cuts if cut[1] and cut[2]] for cuts in halves]
+    counts = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
+    cuts = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, counts, sizes)]
+    return [[cut for cut in of_dim if cut[1] and cut[2]] for of_dim in cuts]
 
 
 def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[Side, ...], int, Nest]:

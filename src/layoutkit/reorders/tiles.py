@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from . import fused
-from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, ordered, shares
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, ordered, step_of_parts
 from .nest import Blocking, Nest, Transpose
 
 CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
@@ -67,29 +67,29 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
     rest = merge(region.loops)
     if region.block is not None:
         return _padded(rest, region, region.block, width, vector, blocking)
-    inner = rest.pop() if rest else Loop(1, width, width)
-    if inner.src == inner.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
-        run = inner.n * width
+    dst_loop = rest.pop() if rest else Loop(1, width, width)
+    if dst_loop.src == dst_loop.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
+        run = dst_loop.n * width
         if blocking.fused and run >= fused.MIN_RUN_BYTES and rest and rest[-1].dst == run:
-            return fused.runs(rest, inner, width, src, dst)
+            return fused.runs(rest, dst_loop, width, src, dst)
         if run not in WIDE_RUN_BYTES or run == width or not rest or rest[-1].dst != run:
             return _copies(rest, run, src, dst)
-        width, inner = run, rest.pop()
-    along = next((x for x in rest if x.src == width), None)
-    if along is not None and inner.dst == width:
-        rest.remove(along)
-        return _transposes(Transpose(rest, along, inner, src, dst, width), vector, blocking)
-    return _gather(rest, inner, src, dst, width)
+        width, dst_loop = run, rest.pop()
+    src_loop = next((x for x in rest if x.src == width), None)
+    if src_loop is not None and dst_loop.dst == width:
+        rest.remove(src_loop)
+        return _transposes(Transpose(rest, src_loop, dst_loop, src, dst, width), vector, blocking)
+    return _gather(rest, dst_loop, src, dst, width)
 
 
-def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
+def _gather(rest: list[Loop], dst_loop: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
     second = min(rest, key=lambda x: abs(x.src), default=SINGLE_STEP)
     others = tuple(x for x in rest if x is not second)
-    prefetch_bytes = MIN_PREFETCH_BYTES if 0 < inner.src <= MAX_PREFETCH_STRIDE_BYTES else 0
+    prefetch_bytes = MIN_PREFETCH_BYTES if 0 < dst_loop.src <= MAX_PREFETCH_STRIDE_BYTES else 0
     nests = []
     for outer, part, first in cut(second, -(-second.n // MIN_TASKS)):
         at = src + first * second.src, dst + first * second.dst
-        nests.append(Nest("gather", 8 * width, (*others, outer), (part, inner), *at, prefetch_bytes, valid=valid))
+        nests.append(Nest("gather", 8 * width, (*others, outer), (part, dst_loop), *at, prefetch_bytes, valid=valid))
     return nests
 
 
@@ -98,14 +98,14 @@ def _padded(rest: list[Loop], region: Region, block: Loop, width: int, vector: i
     valid, src, dst = region.valid, region.src, region.dst
     if block.src == width:  # as one wide element
         wide = block.n * width
-        near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else SINGLE_STEP)
-        if near in rest:
-            rest.remove(near)
-        return _gather(rest, near, src, dst, wide, valid * width)
-    along = next(x for x in rest if x.src == width)
-    rest.remove(along)
+        neighbour = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else SINGLE_STEP)
+        if neighbour in rest:
+            rest.remove(neighbour)
+        return _gather(rest, neighbour, src, dst, wide, valid * width)
+    src_loop = next(x for x in rest if x.src == width)
+    rest.remove(src_loop)
     tiles = _panels if blocking.panel else _tiles
-    nests = tiles(Transpose(rest, along, block, src, dst, width), blocking._replace(dst_run=0))
+    nests = tiles(Transpose(rest, src_loop, block, src, dst, width), blocking._replace(dst_run=0))
     return [n._replace(valid=valid) for n in nests]
 
 
@@ -120,16 +120,16 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
 
 
 def _transposes(t: Transpose, vector: int, b: Blocking) -> list[Nest]:
-    """Nests of a transpose: in panels, or over tiles of `along` x `inner`."""
+    """Nests of a transpose: in panels, or over tiles of `src_loop` x `dst_loop`."""
     if b.fused and t.width <= 8 and not t.whole:
         return fused.transposes(t, b)
     if b.panel:
         return _panels(t, b)
     lanes = vector // t.width  # rows and columns of a register tile
-    for side, loop in sorted(((1, t.along), (2, t.inner)), key=lambda x: x[1].n):  # the shorter loop gains most
-        beyond = _continued(loop, side, t.rest, t.width, lanes)
-        if beyond is not None:
-            return _two_digits(t, side, beyond, b)
+    for side, loop in sorted(((1, t.src_loop), (2, t.dst_loop)), key=lambda x: x[1].n):  # the shorter loop gains most
+        next_loop = _continued(loop, side, t.rest, t.width, lanes)
+        if next_loop is not None:
+            return _two_digits(t, side, next_loop, b)
     return _tiles(t, b)
 
 
@@ -141,53 +141,53 @@ def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, lanes: i
     return next_loop if next_loop is not None and next_loop.n * loop.n >= lanes else None
 
 
-def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest]:
+def _two_digits(t: Transpose, side: int, next_loop: Loop, b: Blocking) -> list[Nest]:
     """Nests where a loop shorter than a register tile is joined to a part of `beyond`, the loop that continues it: a
     loop of two digits."""
-    loop = t.along if side == 1 else t.inner
+    loop = t.src_loop if side == 1 else t.dst_loop
     step = max(1, MAX_DIGITS // loop.n)  # steps of `beyond` in one tile
     if (run := (b.src_run, b.dst_run)[side - 1]) and run // t.width > loop.n:
         step = min(step, run // t.width // loop.n)
     nests = []
-    for e in _together(loop, side, beyond, step, t.rest, t.width):
-        columns, rows = (e.loop, t.inner) if side == 1 else (t.along, e.loop)
+    for e in _joined(loop, side, next_loop, step, t.rest, t.width):
+        columns, rows = (e.loop, t.dst_loop) if side == 1 else (t.src_loop, e.loop)
         digits = (*e.digit, 0, 0) if side == 1 else (0, 0, *e.digit)
         nests += _tiles(Transpose(e.rest, columns, rows, t.src + e.src, t.dst + e.dst, t.width, side, digits), b)
     return nests
 
 
-def follows(along: Loop, inner: Loop, width: int) -> bool:
+def rows_are_adjacent(src_loop: Loop, dst_loop: Loop, width: int) -> bool:
     """Whether rows of the destination are adjacent in memory, so that a transpose can join them to whole lines even
     where they begin within lines."""
-    run = inner.n * width
+    run = dst_loop.n * width
     lines = width >= 16 and run <= MAX_SHIFTED_ROWS_BYTES and run % LINE_BYTES == 0
-    return along.dst == run and (run <= LINE_BYTES or lines)
+    return src_loop.dst == run and (run <= LINE_BYTES or lines)
 
 
 def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
-    """Nests over tiles of `along` x `inner`."""
-    rest, along, inner, src, dst, width, whole, digits = t
-    i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
-    if b.phase and follows(along, inner, width):
-        i_step, j_step = min(along.n, max(1, MAX_SHIFTED_ROWS_BYTES // along.dst)), inner.n
+    """Nests over tiles of `src_loop` x `dst_loop`."""
+    rest, src_loop, dst_loop, src, dst, width, whole, digits = t
+    i_step, j_step = b.src_run // width or src_loop.n, b.dst_run // width or dst_loop.n
+    if b.phase and rows_are_adjacent(src_loop, dst_loop, width):
+        i_step, j_step = min(src_loop.n, max(1, MAX_SHIFTED_ROWS_BYTES // src_loop.dst)), dst_loop.n
     enough = max(1, MIN_TASKS // prod(x.n for x in rest))
-    if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few for threads to share: cut the longer loop
-        if along.n > inner.n:
-            i_step = shares(along.n, enough, width)
+    if -(-src_loop.n // i_step) * -(-dst_loop.n // j_step) < enough:  # cut the longer loop further
+        if src_loop.n > dst_loop.n:
+            i_step = step_of_parts(src_loop.n, enough, width)
         else:
-            j_step = shares(inner.n, enough, width)
+            j_step = step_of_parts(dst_loop.n, enough, width)
     if whole:  # the micro-kernel has a table of MAX_DIGITS offsets
-        i_step, j_step = (along.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), inner.n)
+        i_step, j_step = (src_loop.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), dst_loop.n)
     nests = []
-    for i_outer, i, i_first in cut(along, i_step):
-        for j_outer, j, j_first in cut(inner, j_step):
+    for i_outer, i, i_first in cut(src_loop, i_step):
+        for j_outer, j, j_first in cut(dst_loop, j_step):
             outer = ordered([*rest, i_outer, j_outer], b.order)
             prefetch_bytes = 0
             if b.prefetch and outer:  # whole tiles ahead along the innermost loop, at least MIN_PREFETCH_BYTES of them
                 tiles = -(-MIN_PREFETCH_BYTES // (i.n * j.n * width))
                 prefetch_bytes = min(tiles, outer[-1].n - 1) * outer[-1].src
-            src_at = src + i_first * along.src + j_first * inner.src
-            dst_at = dst + i_first * along.dst + j_first * inner.dst
+            src_at = src + i_first * src_loop.src + j_first * dst_loop.src
+            dst_at = dst + i_first * src_loop.dst + j_first * dst_loop.dst
             nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, prefetch_bytes, digits))
     return nests
 
@@ -195,16 +195,16 @@ def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
 def _panels(t: Transpose, b: Blocking) -> list[Nest]:
     """Nests over panels: runs of the source as long as the scratch allows, runs of the destination of `dst_run` bytes
     or more."""
-    rest, along, inner, src, dst, width = t[:6]
+    rest, src_loop, dst_loop, src, dst, width = t[:6]
     nests = []
-    least = min(max(1, b.dst_run // width), MAX_PANEL_ROWS) if b.dst_run else inner.n
-    run = inner.n * width
-    if run <= LONG_RUN_BYTES and any(x.dst == run for x in (along, *rest)):  # rows are adjacent in memory
-        least = max(least, inner.n)
+    least = min(max(1, b.dst_run // width), MAX_PANEL_ROWS) if b.dst_run else dst_loop.n
+    run = dst_loop.n * width
+    if run <= LONG_RUN_BYTES and any(x.dst == run for x in (src_loop, *rest)):  # rows are adjacent in memory
+        least = max(least, dst_loop.n)
     longest = MAX_PANEL_BYTES // max(LINE_BYTES // width, least) - PANEL_ROW_EXTRA_BYTES  # that fits the scratch
-    long = min(LONG_RUN_BYTES, longest) // width - along.n
-    for columns in _extended(along, 1, long, rest, width):
-        for rows in _extended(inner, 2, least, columns.rest, width):
+    long = min(LONG_RUN_BYTES, longest) // width - src_loop.n
+    for columns in _extended(src_loop, 1, long, rest, width):
+        for rows in _extended(dst_loop, 2, least, columns.rest, width):
             i_step, j_step = _panel(columns, rows, least, width)
             at = dst + columns.dst + rows.dst + b.phase
             head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with pads stay whole
@@ -243,11 +243,11 @@ def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[i
     if not columns.digit[0]:
         most = max(1, (MAX_PANEL_BYTES // j - PANEL_ROW_EXTRA_BYTES) // width)
         parts = -(-i // most)
-        i = min(i, shares(i, parts, width))  # equal parts of whole lines
+        i = min(i, step_of_parts(i, parts, width))  # equal parts of whole lines
     if not rows.digit[0] and i == columns.loop.n:
         most = max(j, MAX_PANEL_BYTES // (i * width + PANEL_ROW_EXTRA_BYTES))
         most = min(most, MAX_PANEL_BYTES // max(LINE_BYTES, width))
-        j = min(rows.loop.n, shares(rows.loop.n, -(-rows.loop.n // most), width))
+        j = min(rows.loop.n, step_of_parts(rows.loop.n, -(-rows.loop.n // most), width))
     return i, j
 
 
@@ -263,19 +263,19 @@ class Extended(NamedTuple):
 
 def _extended(loop: Loop, side: int, least: int, rest: Sequence[Loop], width: int) -> list[Extended]:
     """`loop`, contiguous on `side`, extended to `least` elements if another loop continues it."""
-    beyond = next((x for x in rest if x[side] == loop.n * width), None) if loop.n < least else None
-    if beyond is None:
+    next_loop = next((x for x in rest if x[side] == loop.n * width), None) if loop.n < least else None
+    if next_loop is None:
         return [Extended(rest, loop, (0, 0), 0, 0)]
-    return _together(loop, side, beyond, -(-least // loop.n), rest, width)
+    return _joined(loop, side, next_loop, -(-least // loop.n), rest, width)
 
 
-def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
-    others, pairs = [x for x in rest if x is not beyond], []
-    for over, part, first in cut(beyond, step):
+def _joined(loop: Loop, side: int, next_loop: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
+    others, pairs = [x for x in rest if x is not next_loop], []
+    for over, part, first in cut(next_loop, step):
         n = part.n * loop.n
         both = Loop(n, width, loop.dst) if side == 1 else Loop(n, loop.src, width)
-        digit = loop.n, beyond.dst if side == 1 else beyond.src
-        pairs.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
+        digit = loop.n, next_loop.dst if side == 1 else next_loop.src
+        pairs.append(Extended([*others, over], both, digit, first * next_loop.src, first * next_loop.dst))
     return pairs
 
 
@@ -288,9 +288,10 @@ def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
         nests.append(Nest("copy", 8, (*rest, chunk), (SINGLE_STEP, Loop(CHUNK_BYTES, 1, 1)), src, dst))
         run, src, dst = run - whole * CHUNK_BYTES, src + whole * CHUNK_BYTES, dst + whole * CHUNK_BYTES
     if run:
-        near = rest[-1] if rest else SINGLE_STEP
-        for outer, inner, first in cut(near, max(1, -(-near.n // MIN_TASKS)) if len(rest) == 1 else near.n):
-            tile = inner, Loop(run, 1, 1)
+        neighbour = rest[-1] if rest else SINGLE_STEP
+        step = max(1, -(-neighbour.n // MIN_TASKS)) if len(rest) == 1 else neighbour.n
+        for outer, rows, first in cut(neighbour, step):
+            tile = rows, Loop(run, 1, 1)
             loops = tuple(x for x in (*rest[:-1], outer) if x.n > 1)
-            nests.append(Nest("copy", 8, loops, tile, src + first * near.src, dst + first * near.dst))
+            nests.append(Nest("copy", 8, loops, tile, src + first * neighbour.src, dst + first * neighbour.dst))
     return nests

@@ -1,4 +1,4 @@
-"""The variants of a reorder: the ways to carry it out. The cost table chooses between them by name."""
+"""The variants of a reorder, which the cost table knows by name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..choosing.problem import Description
 from .nest import Blocking, Nest
 from .slabs import Slab
 
-MAX_TOLD_NESTS = 3
+MAX_DESCRIBED_NESTS = 3
 
 
 class Variant(NamedTuple):
-    """One way to carry out a reorder."""
+    """A way to carry out a reorder."""
 
     stream: bool  # whether stores bypass the caches
     blocking: Blocking
@@ -39,7 +39,7 @@ class Variant(NamedTuple):
         return f"{'stream' if self.stream else 'store'} {runs}{prefetch}{order}"
 
     def words(self) -> Description:
-        """It, in words."""
+        """A description in words."""
         b = self.blocking
         if self.slabs:
             return Description("slab by slab, each put together in a buffer")
@@ -89,7 +89,7 @@ VARIANTS = {
 }
 
 
-def tell(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[str, ...]:
+def describe_nests(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[str, ...]:
     """A line for each of the first nests of a reorder: its tile and its loops, outermost first; a loop is written as
     count(source stride>destination stride), in bytes."""
 
@@ -97,9 +97,9 @@ def tell(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[st
         return " ".join(f"{x.n}({x.src}>{x.dst})" for x in of if x.n > 1) or "once"
 
     lines = [f"slabs of {slab.bytes} bytes, loops {loops([*slab.boxes, *slab.loops])}"] if slab else []
-    for nest in nests[:MAX_TOLD_NESTS]:
+    for nest in nests[:MAX_DESCRIBED_NESTS]:
         panel = " in panels" if variant.blocking.panel and nest.family == "transpose" else ""
         lines.append(f"{nest.family} x{nest.bits}{panel}, tile {loops(nest.tile)}, loops {loops(nest.loops)}")
-    if len(nests) > MAX_TOLD_NESTS:
-        lines.append(f"and {len(nests) - MAX_TOLD_NESTS} more")
+    if len(nests) > MAX_DESCRIBED_NESTS:
+        lines.append(f"and {len(nests) - MAX_DESCRIBED_NESTS} more")
     return tuple(lines)

@@ -28,17 +28,13 @@ TAIL_COST = 2.0  # of the partial vector at the end of a digit, in aligned store
 MAX_NESTS = 64
 VECTOR_SECONDS = 0.6e-9  # to store a vector
 WINDOW_SECONDS = 0.5e-9  # to load and shuffle one window of a vector
-LANES_SECONDS = {
-    1: 1.1e-9,
-    2: 1.9e-9,
-    3: 3.2e-9,
-    4: 5.2e-9,
-}  # to store a vector shuffled from lanes of 16 bytes, by the registers that these fill
+# To store a vector shuffled from lanes of 16 bytes, by the number of registers that these fill.
+LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
 LANE_BYTES = 16
 MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take longer do not count as fast
 MAX_CONTIGUOUS_SHARE = 0.75  # of elements that have the same successor on both sides
 SAMPLED_VECTORS = 4
-NOWHERE = np.iinfo(np.int64).min
+PAD = np.iinfo(np.int64).min
 
 
 class PatternDigit(NamedTuple):
@@ -51,7 +47,7 @@ class PatternDigit(NamedTuple):
 
 class PatternSpan(NamedTuple):
     """A part of a dimension: loops, its offsets on both sides, and the offsets of the pattern's indices from there in
-    the source; NOWHERE: pads."""
+    the source; PAD: pads."""
 
     loops: tuple[Loop, ...]
     src: int
@@ -63,7 +59,7 @@ def window_nests(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool = True
 ) -> tuple[list[Nest], set[int]] | None:
     """As `copy_nests`; None where there is no pattern."""
-    pattern, parts, padded = _planned(shape, src, dst, width, whole)
+    pattern, parts, padded = _plan(shape, src, dst, width, whole)
     if not pattern:
         return None
     return [_nest(chosen, pattern, width) for chosen in itertools.product(*parts)], padded
@@ -74,22 +70,22 @@ def window_steps(
 ) -> tuple[int, int, float] | None:
     """The number of steps of `window_nests`, the bytes of a pattern, and the nanoseconds of each of its lines within
     the caches, both of the first nest; None if there is no nest."""
-    pattern, parts, _ = _planned(shape, src, dst, width, True)
+    pattern, parts, _ = _plan(shape, src, dst, width, True)
     if not pattern:
         return None
-    steps = prod(sum(prod(x.n for x in part.loops) for part in some) for some in parts)
-    nest = _nest([some[0] for some in parts], pattern, width)
+    steps = prod(sum(prod(x.n for x in part.loops) for part in spans) for spans in parts)
+    nest = _nest([spans[0] for spans in parts], pattern, width)
     return steps, nest.tile[1].n * width, 1e9 * line_seconds(nest)
 
 
-def _planned(
+def _plan(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool
 ) -> tuple[list[PatternDigit], list[list[PatternSpan]], set[int]]:
     """The pattern (empty if there is none), the parts of every dimension, and the dimensions whose pads are in the
     pattern."""
-    none: tuple[list[PatternDigit], list[list[PatternSpan]], set[int]] = [], [], set()
+    no_plan: tuple[list[PatternDigit], list[list[PatternSpan]], set[int]] = [], [], set()
     if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
-        return none
+        return no_plan
     pattern = _pattern(shape, dst, width)
     parts, padded = [], set()
     for dim, (n, s, d) in enumerate(zip(shape, src, dst)):
@@ -97,23 +93,23 @@ def _planned(
         full = -(-n // d.digits[0].unit) * d.digits[0].unit if len(d.digits) > 1 else n
         if block > 1 and full > n:
             if not whole or block % d.digits[0].unit:
-                return none
+                return no_plan
             padded.add(dim)
         spans = _parts(n, full, s, d, block)
         if spans is None:
-            return none
+            return no_plan
         parts.append(spans)
-    return none if prod(map(len, parts)) > MAX_NESTS else (pattern, parts, padded)
+    return no_plan if prod(map(len, parts)) > MAX_NESTS else (pattern, parts, padded)
 
 
 def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[PatternDigit]:
     """The adjacent digits of the destination, innermost first, up to a pattern that is long enough."""
     digits: list[PatternDigit] = []
-    run, taken = width, [1] * len(shape)
+    run, indices = width, [1] * len(shape)
     for stride, dim, unit, count, outermost in sorted(_digits(shape, dst)):
         if count == 1:
             continue
-        if stride != run or unit != taken[dim] or run >= MIN_PATTERN_BYTES:
+        if stride != run or unit != indices[dim] or run >= MIN_PATTERN_BYTES:
             break
         n = _share(run, count, outermost)
         if n > 1:
@@ -121,7 +117,7 @@ def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Patt
         if n < count:
             break
         run *= n
-        taken[dim] = unit * n
+        indices[dim] = unit * n
     return digits
 
 
@@ -131,11 +127,11 @@ def _share(run: int, count: int, any_number: bool) -> int:
     if run * count <= MIN_PATTERN_BYTES:
         return count
     least, most = -(-MIN_PATTERN_BYTES // run), min(count, max(1, MAX_PATTERN_BYTES // run))
-    some = [n for n in range(min(least, most), most + 1) if any_number or count % n == 0]
-    return min(some or [1], key=lambda n: _vectors(run, count, n))
+    allowed = [n for n in range(min(least, most), most + 1) if any_number or count % n == 0]
+    return min(allowed or [1], key=lambda n: _store_cost(run, count, n))
 
 
-def _vectors(run: int, count: int, n: int) -> float:
+def _store_cost(run: int, count: int, n: int) -> float:
     """The cost of patterns of n of `count` values of a digit, in aligned stores."""
     rest = run * (count % n)
     lines = count // n * -(-run * n // LINE_BYTES) * (1 if run * n % LINE_BYTES == 0 else UNALIGNED_STORE_COST)
@@ -204,7 +200,7 @@ def _table(src: Side, start: int, n: int, size: int) -> np.ndarray:
     for unit, stride in src.digits:
         offsets += index // unit * stride
         index %= unit
-    return np.concatenate([offsets - offsets[0], np.full(size - n, NOWHERE)])
+    return np.concatenate([offsets - offsets[0], np.full(size - n, PAD)])
 
 
 def _nest(parts: Sequence[PatternSpan], pattern: Sequence[PatternDigit], width: int) -> Nest:
@@ -216,9 +212,9 @@ def _nest(parts: Sequence[PatternSpan], pattern: Sequence[PatternDigit], width: 
             index[dim] = np.tile(below, values)
         index[x.dim] += np.repeat(np.arange(values) * x.unit, n)
         n *= values
-    from_each = [parts[dim].table[i] for dim, i in index.items()]
-    at = np.where(np.minimum.reduce(from_each) == NOWHERE, NOWHERE, sum(from_each))
-    table = tuple(None if x == NOWHERE else x for x in at.tolist())
+    offsets = [parts[dim].table[i] for dim, i in index.items()]
+    at = np.where(np.minimum.reduce(offsets) == PAD, PAD, sum(offsets))
+    table = tuple(None if x == PAD else x for x in at.tolist())
     loops = ordered(merge([x for part in parts for x in part.loops]), 2)
     src, dst = sum(part.src for part in parts), sum(part.dst for part in parts)
     digits = Fused(Digits(((1, 0),)), Digits(((n, 0),), table), 1, n)
@@ -236,20 +232,20 @@ def line_seconds(nest: Nest) -> float:
     """Seconds of a line that a nest writes within the caches, on average over its first vectors."""
     width = nest.bits // 8
     vector, lanes = _kernel(width, registry.isa())
-    per, seconds_of = vector // width, []
+    elements, seconds_of = vector // width, []
     table = nest.fused.rows.table if nest.fused else ()
-    for first in range(0, min(len(table), SAMPLED_VECTORS * per), per):
-        places = sorted(x for x in table[first : first + per] if x is not None)
-        seconds = VECTOR_SECONDS + WINDOW_SECONDS * _spans(places, vector, width)
-        registers = -(-_spans(places, LANE_BYTES, width) // 4)
+    for first in range(0, min(len(table), SAMPLED_VECTORS * elements), elements):
+        offsets = sorted(x for x in table[first : first + elements] if x is not None)
+        seconds = VECTOR_SECONDS + WINDOW_SECONDS * _spans(offsets, vector, width)
+        registers = -(-_spans(offsets, LANE_BYTES, width) // 4)
         seconds_of.append(min(seconds, LANES_SECONDS.get(registers, inf) if lanes else inf))
     return sum(seconds_of) / len(seconds_of) * LINE_BYTES / vector
 
 
-def _spans(places: Sequence[int], size: int, width: int) -> int:
-    """How many windows of `size` bytes cover all elements at `places`, which are sorted."""
+def _spans(offsets: Sequence[int], size: int, width: int) -> int:
+    """How many windows of `size` bytes cover all elements at `offsets`, which are sorted."""
     count, stop = 0, -inf
-    for at in places:
+    for at in offsets:
         if at + width > stop:
             count, stop = count + 1, at + size
     return count

@@ -14,7 +14,7 @@ from ...choosing.threads import check_threads
 from ...choosing.watching import CallInfo, watched_in_steps, watchers
 from ...formats.layout import Layout
 from ...memory.arrays import reshaped
-from ...reorders.binding import MOVED, compiled
+from ...reorders.binding import UNCHANGED, compiled
 from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
 from ..ir import Node
@@ -97,7 +97,7 @@ class Program:
         source, shape = (name, self._kinds[name]), self.known[name].shape
         src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
         self.result(name, kind)
-        self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, MOVED)
+        self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, UNCHANGED)
         self._available.add(place)
         return place
 
