@@ -14,7 +14,7 @@ from layoutkit.reorders import tiles
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Blocking, Nest, Transpose
 from layoutkit.reorders.nests import copy_nests, fill_nests
-from layoutkit.reorders.tiles import Region, rows_are_adjacent, pads_with, region_nests, shared
+from layoutkit.reorders.tiles import Region, pads_with, region_nests, rows_are_adjacent, shared
 
 RUNS = (0, 64, 128, 512)
 BLOCKINGS = st.builds(
