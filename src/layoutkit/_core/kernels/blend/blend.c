@@ -49,7 +49,7 @@ void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
         const lk_blend_rows two = {.x = x, .weight = weight, .y = p->y, .taps = 2, .count = p->count};
         sum_rows(&two, 2);
     } else {
-        const lk_blend_rows local = *p; /* as what is stored may not be among it */
+        const lk_blend_rows local = *p; /* which no store changes */
         sum_rows(&local, (int)local.taps);
     }
 }

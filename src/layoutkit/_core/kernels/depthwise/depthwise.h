@@ -20,13 +20,13 @@
  * `edges`: all bits of y_mask are set, and those of x_mask too but for some of the first and last kw / 2 + 1, which are
  * 0. Beside that, vector v reads only the lanes x_lanes[v] and writes only y_lanes[v]; `full[v]`: these are all lanes.
  *
- * square[t], where it is set: taps t .. t + 2 lie x_row apart and are inside the input for both output rows.
+ * square[t], where it is set: taps t .. t + 2 are x_row apart and inside the input for both output rows.
  *
- * Small groups (`order` given): lane i of x[..][c] is lane order[vector][c][i] of the vector at x_at[vector][c], which
+ * Small groups (`order` not NULL): lane i of x[..][c] is lane order[vector][c][i] of the vector at x_at[vector][c], which
  * takes the place of vector * x_vector.
- * Local copy (`copy` given as well): columns that lie in few sets of the cache would evict each other between channels.
+ * Local copy (`copy` not NULL): columns in few sets of the cache would evict each other between channels.
  * So full vectors read a copy of what the columns of a tile read: `copies` rows, row i from copy_at[i] on, made only
- * where copy_inside[i] says so. Output row r reads row copy_tap[t] + r of the copy. A row has the pixels in the order
+ * if copy_inside[i] is set. Output row r reads row copy_tap[t] + r of the copy. A row has the pixels in the order
  * of x_mask (zeros where no bit is set), copy_pixel bytes each, of which copy_bytes[vector] are filled, from
  * x_at[vector][0] on. A copy serves the following vectors too, as far as its bytes suffice.
  */

@@ -2,14 +2,14 @@
  *
  *   s[r][j] = bias + sum_g sum_b sum_i x[4g + i][step*j + apart*b] * w[g][b][r][i], i < 4        vectors of channels
  *
- * The numbers of four rows of the input at a column and channel are made to lie side by side, which a lane multiplies
- * and sums in one step: once for each column, for all taps along the width and for two output rows. Shuffles of bytes keep
- * within 16 of them, and so the four vectors of a run have its channels by fours, of every 16 in turn; the packs that make
- * bytes of four vectors of sums put them in order again.
+ * The panel has the numbers of four rows of the input at a column and channel side by side, which a lane multiplies and
+ * sums in one step: each column is packed once for all taps along the width and for two output rows. Shuffles of bytes
+ * work within 16 of them, so vector v of four has channels 4v .. 4v + 3 of every 16; packing sums to bytes restores the
+ * order.
  * Where sums become bytes, the register tile is one or two output rows by COLS columns of one vector, beside the taps of a
  * row; one vector after another is summed and packed with those before. Else it is half as many columns of all four.
  * With 32 registers the usual rows, of three taps, need no panel: depthwise_dot_flow.inc.
- * Edges: rows and columns of padding hold `zero`; whole vectors are summed, whatever is in their lanes. The last columns
+ * Edges: rows and columns of padding hold `zero`; whole vectors are summed, unused lanes too. The last columns
  * are a tile that begins earlier, or where there are fewer, single.
  */
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
@@ -32,8 +32,8 @@ typedef int16_t pairs __attribute__((vector_size(PIECE)));
 #include "depthwise_dot_gather.inc"
 
 /* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With
- * `step` it is a single quad of three taps a row, neighbours, and outputs so many columns apart: what is read is read
- * once. */
+ * `step` it is a single quad of three taps a row, neighbours, and outputs `step` columns apart: each vector is
+ * loaded once. */
 LK_INLINE void sum(const lk_depthwise_dot *d, vf *acc, const char *x, const int rows, const int cols, const int v,
                    const int end, const int step)
 {

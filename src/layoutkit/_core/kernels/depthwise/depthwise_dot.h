@@ -4,7 +4,7 @@
 #include "gemm/gemm.h"
 #include "kernels.h"
 
-enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* how a run of channels is read: in parts; as a run; as whole pieces */
+enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* parts of pieces, a run, whole pieces */
 
 /* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
  * a run of as many channels as a vector has bytes:
@@ -12,18 +12,18 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* how a run of channels is
  *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
  *
  * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
- * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
- * order[k], if that is not NULL; `reading` says whether all pieces of the vector are whole, in their order, and one run. Rows that are NULL, and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of
- * every four bytes, as makes u8 of s8.
- * With LK_READ_PIECES they may be those of several columns: they are `segments` even shares, one after another, and
- * column[i * segments + k] is that of share k.
+ * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order order[k]
+ * if `order` is not NULL. `reading`: whether all pieces of the vector are whole and in their order, and adjacent. Rows that
+ * are NULL and columns that are LK_NOWHERE are `zero`, as many bytes as a vector. The bits of `flip` are flipped in every
+ * four bytes: so s8 becomes u8. With LK_READ_PIECES the pieces may be of several columns, in `segments` even shares one
+ * after another: column[i * segments + k] is that of share k.
  *
  * First columns [first, end) are gathered to the panel, [quads][columns][4 vectors][lanes][4], aligned to 64 bytes. The
- * rest of what a tile reads is there already, of the same rows and channels. Lane l of vector v is channel
+ * panel already has the rest of what a tile reads, of the same rows and channels. Lane l of vector v is channel
  * 16 (l / 4) + 4 v + l % 4, in the panel, in w, which has packed_rows for r, and in the bias.
  * Sums are stored with the channels in their order, vector v of s[r][j] at s + s_at[v] + r * s_row + j * s_col, of the last
  * one of `vectors` the lanes `lanes`, 0: all.
- * With `out`, which rows of vectors of 16 bytes do not take, not the sums are stored but bytes that are made of them: its
+ * With `out`, but not with vectors of 16 bytes, sums are rounded to bytes: its
  * `mul` and `off` are in the order of the panel, `least` and `most` in that of channels. `s_whole`: the first s_bytes are
  * stored in one; else they are a vector, and piece k goes to s_at[k]. Results may be stored twice. */
 typedef struct {

@@ -20,8 +20,8 @@
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 
-/* Adds an input row to the sums of all output rows that it meets: acc[m] with its row of taps m. Vector v loads by
- * masks if bit v of `masked` is set. Of the k rows some may lie outside the strip: they are never stored. `splats`: the
+/* Adds an input row to the sums of all output rows that read it: acc[m] with its row of taps m. Vector v loads by
+ * masks if bit v of `masked` is set. Some of the k rows may be outside the strip: they are never stored. `splats`: the
  * weights in every lane, or NULL. */
 LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const real *w, const vf *splats,
                        const uint32_t *lanes, const char *x, const int k, const int vectors, const int planes,

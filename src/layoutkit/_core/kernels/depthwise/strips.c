@@ -4,9 +4,9 @@
  *
  * The sums of all output rows that the current input row contributes to stay in registers: k with stride 1, half as
  * many with stride 2. So each input is loaded once per strip, for up to k * k multiplications, and each weight once per
- * input row, for all columns; of 3x3 the nine weights stay in registers as well. That decides where pixels lie a power
- * of two apart, because then few lines of a column fit in the cache at once.
- * Of 1x1 nothing is shared: it goes pixel by pixel, as the data lies.
+ * input row, for all columns; of 3x3 the nine weights stay in registers as well. That counts most where pixels are a
+ * power of two apart: few lines of a column are in the cache at once.
+ * 1x1 shares no input: it goes pixel by pixel, in the order of memory.
  * Edges: output rows outside the strip and input rows of padding are skipped; columns of padding are read as zeros, or
  * skipped.
  */
@@ -77,8 +77,8 @@ LK_INLINE void store_row(const lk_strips *s, char *y, vf *acc, const int cols, c
     }
 }
 
-/* Adds an input row to the sums of the output rows newest, newest - 1, .., whose rows of taps first, first + step, ..
- * it meets. */
+/* Adds an input row to the sums of the output rows newest, newest - 1, .., with their rows of taps first,
+ * first + step, .. */
 LK_INLINE void add_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int64_t newest,
                        const int first, const int k, const int cols, const int step, const int kind)
 {
@@ -104,7 +104,7 @@ LK_INLINE void add_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, c
 /* acc[m] has the sums of output row newest - m. */
 LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int cols, const int step, const int kind)
 {
-    const int oldest = (k - 1) / step; /* output rows that an input row meets beside the newest */
+    const int oldest = (k - 1) / step; /* output rows that an input row contributes to, but for the newest */
     const vf *const w = (const vf *)s->w + v * k * k;
     const vf bias = s->bias ? ((const vf *)s->bias)[v] : (vf){};
     const char *x = s->x + v * LK_LANES * ITEM;

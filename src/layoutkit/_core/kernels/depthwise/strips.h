@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-/* Depthwise k x k down a strip of columns, for `vectors` of channels that lie together; a row's mr is k:
+/* Depthwise k x k down a strip of columns, for `vectors` of contiguous channels; a row's mr is k:
  *
  *   y[o][j] = bias + sum over a, b < k of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
  *

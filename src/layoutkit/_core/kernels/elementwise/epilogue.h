@@ -42,7 +42,7 @@ enum { LK_STEPS(LK_STEP) LK_STEP_COUNT };
 const char *lk_step_name(int step); /* NULL: there is no such step */
 double lk_step_ulps(int step);
 
-/* The operand of a step: one number, or one for each channel, of the type of the sums; or elements that lie as y does. */
+/* The operand of a step: one number, or one for each channel, of the type of the sums; or elements laid out as y. */
 enum { LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR };
 typedef struct {
     int step, kind;
@@ -53,11 +53,11 @@ typedef struct {
 /* The epilogue: y[i][j] = steps(sum[i][j] + add[i][j]), i < rows, j < count, one step after another.
  *
  * Row i is elements at y + offset + row[i], and of operands and add, unless that is NULL, at the same place; add and y
- * may be the same memory. The sums are what y holds; but where y has other elements, which the last values are rounded to
- * (to nearest even), sums + i * sums_row, which are overwritten. Output (i, j) is of channel
+ * may be the same memory. The sums are in y; if elements of y are narrower than the sums, at sums + i * sums_row, which is
+ * overwritten, and results are rounded to nearest even. Output (i, j) is of channel
  * c = channel + i * channel_row + j * channel_col (steps of 0 or 1). `keeps_zero`: the only step is a clip, of 0 to 0.
- * Sums of s32 become float(sum) * mul[c] + off[c] (off may be NULL), their channels lie along the columns; what is added
- * to them and rounded to integers is meant as (q - zero) * scale, saturated, operands that are tensors too. */
+ * Sums of s32 become float(sum) * mul[c] + off[c] (off may be NULL), their channels are columns; add, tensors and
+ * results that are integers q mean (q - zero) * scale, results saturated. */
 enum { LK_MAX_STEPS = 32 };
 typedef struct {
     char *y;
@@ -67,7 +67,7 @@ typedef struct {
     const float *mul, *off;
     float scale;
     int zero;
-    int x_zero; /* of a convolution of integers, what its padding holds */
+    int x_zero; /* of a convolution of integers: the value of its padding */
     const int64_t *row;
     int64_t offset, rows, count, channel;
     int channel_row, channel_col;

@@ -1,4 +1,4 @@
-/* A pass of each step of LK_STEPS over rows of reals in memory: what epilogues and elementwise operations are made of.
+/* A pass of each step of LK_STEPS over rows of reals in memory: for epilogues and elementwise operations.
  *
  * Edges: a partial last vector of a row is loaded and stored by masks.
  */
@@ -41,7 +41,7 @@ LK_INLINE int64_t width_of(const int element)
     return element == LK_OWN ? LK_ITEM : element == LK_U8 || element == LK_S8 ? 1 : 2;
 }
 
-/* Numbers as they are meant */
+/* The numbers that elements stand for */
 LK_INLINE vf meant(vf q, const int element, int zero, float scale)
 {
     if (element == LK_U8 || element == LK_S8)
@@ -81,7 +81,7 @@ LK_INLINE void over_row(const char *from, char *to, const char *add, const char 
 /* Any step that is not long: along each row. */
 LK_INLINE void over(const pass *args, const int has_operand, const function apply)
 {
-    const pass p = *args; /* what is stored might be these, for all that a compiler knows */
+    const pass p = *args; /* which no store changes */
     for (int64_t i = 0; i < p.rows; i++) {
         const char *from = row_of(&p.from, i), *add = p.add.at ? row_of(&p.add, i) : 0;
         char *to = row_of(&p.to, i);

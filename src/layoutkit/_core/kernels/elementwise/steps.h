@@ -1,5 +1,5 @@
 /* The steps of an epilogue: each a function of a vector x, of the step's numbers a and of its operand b; see LK_STEPS in
- * epilogue.h for what they compute and how exactly, and functions.h for what they are made of.
+ * epilogue.h for what they compute and how exactly, and functions.h for exponentials and logarithms.
  *
  * At -Inf, those that are x times something give -0, their limit. NaN stays NaN.
  */
@@ -131,7 +131,7 @@ STEP(pow)
     (void)b;
     if (a[1] == 0)
         return splat(a[0]);
-    /* ln v as a sum of two numbers, then times a1: whole ln 2 + 2 s + 2/3 s^3 + .., each with what rounding leaves */
+    /* ln v as a sum of two numbers, then times a1: whole ln 2 + 2 s + 2/3 s^3 + .., each with its rounding error */
     const vf v = (vf)((vi)x & ~SIGN);
     vf whole;
     vi n;

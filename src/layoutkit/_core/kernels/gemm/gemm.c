@@ -121,7 +121,7 @@ LK_INLINE void go_on(chunks *s, const lk_gemm *g, int64_t n)
     vf *name = name##_array; \
     LK_PIN_ADDRESS(name)
 
-/* Adds what a chunk came to. */
+/* Adds the sums of a chunk to the totals. */
 LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 {
 #pragma GCC unroll 32
@@ -134,13 +134,13 @@ LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 /* Whether the sums of a tile go by chunks. */
 LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && (g->resume || steps > g->chunk); }
 
-/* Whether end_rows needs totals: those of chunks, or the one variant of it that does everything. */
+/* Whether end_rows needs totals: of chunks, or as its variant with limits and masks has them. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
     return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
 }
 
-/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
+/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or C. */
 LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
     if (adds) {
@@ -255,7 +255,7 @@ typedef struct {
     const real *b;
     int64_t ldb;
     const char *fetch, *fetch_end;
-    int64_t fetch_bytes; /* at a time, whole lines: evenly spread, so that they do not hold up what is read of B */
+    int64_t fetch_bytes; /* at a time, whole lines: evenly spread, so that they do not hold up loads of B */
     const int64_t *next, *next_end;
 } reader;
 
@@ -333,7 +333,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
             }
             const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
             do {
-                int64_t part = stop; /* of the run, that is of one chunk */
+                int64_t part = stop; /* the end of what is of one chunk */
                 if (chunked) {
                     if (sum.due)
                         add_up(acc, total, mr, nv);

@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-/* How sums of s32 of a panel's columns become bytes, where products and sums are below 2^31:
+/* How sums of s32 become bytes, by columns of a panel; products and sums are below 2^31:
  *
  *   y[j] = sign ^ (saturated_u8(rounded(sum[j] * mul[j] + off[j]) + zero), limited to least[j] .. most[j])
  *
@@ -19,10 +19,10 @@ typedef struct {
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
- * Where the row's `kr` is not 1, each A[..][k] and B[..][k][j] is a unit of that many narrow elements, multiplied in pairs and
- * summed with the rest in one step: a unit takes the bytes of a sum, and C, bias and clip are of the sums' type. Of units of four
- * A is u8, B is s8, sums are s32 that wrap around; where `flip` is set, its bits of each unit of A are flipped first, as
- * makes u8 of s8. These leave out no tap in the padding, `zero` is what it holds; b_row is only for units of one.
+ * Units: where the row's `kr` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs
+ * and summed in one step: a unit has the bytes of a sum, and C, bias and clip are of the type of sums. In units of four A
+ * is u8, B is s8, and sums are s32 that wrap around; the bits of `flip` are flipped in each unit of A first: so s8 becomes
+ * u8. They do not leave out taps in the padding, whose value is in `zero`. b_row is only for units of one.
  *
  * A: elements are read one by one and broadcast, so A may have any strides. Row i begins at
  *      a + row[i] + tap[t] + q * block_stride          (bytes)
@@ -31,9 +31,9 @@ typedef struct {
  * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do.
  *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
  * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. After
- *    each `chunk` steps, and where a `period` ends, at which chunks begin anew, what they came to is added to a total, and
- *    the next step adds to 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0; of tile
- *    units, whose products are summed from 0, all do.
+ *    each `chunk` steps, and at the end of a `period`, where chunks begin anew, the sum of the chunk is added to a total,
+ *    and the next one begins at 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0;
+ *    on tile units, which sum products from 0, always.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
@@ -58,13 +58,13 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* the result, bias included, is added to what C holds */
+    int accumulate; /* the result, bias included, is added to C */
     int resume;     /* C holds the total of earlier taps, of whole periods; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
     uint32_t flip;
     int narrow;
-    int pads;          /* the last so many columns are stored as 0, whatever was summed; accumulate: C holds 0 there */
+    int pads;          /* so many of the last columns are stored as 0, whatever their sums; with accumulate C is 0 there */
     const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
     int64_t to_prefetch_bytes;

@@ -16,7 +16,7 @@ typedef struct {
     int64_t c_row;
     int64_t steps;
     int rows, cols;
-    int accumulate;          /* the sums are added to what C holds */
+    int accumulate;          /* the sums are added to C */
     const char *to_prefetch; /* prefetched into L2 during the computation */
     int64_t to_prefetch_bytes;
 } lk_gemm_s16;

@@ -5,8 +5,8 @@
  * A step multiplies 16 units of k: tiles of A and of B are loaded from where they are, if rows of A are equally far apart
  * and none of them crosses a cache line, which takes a load six times as long; else A of some steps is copied first. Sums
  * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
- * Edges: what is left of K has two tiles of its own, configured to so many units; if blocks end in different ones, those
- *    of the other kind are filled with zeros, of A and of B. Rows in the padding are zeros; those that a tile has too many
+ * Edges: the remainder of K has two tiles of its own, configured to its units; if blocks have different remainders,
+ *    the other one is filled up with zeros, in A and in B. Rows in the padding are zeros; those that a tile has too many
  *    hold anything, and their sums are not used.
  * A thread keeps the tiles configured between `enter` and `leave` of the row.
  */
@@ -32,7 +32,7 @@ typedef uint32_t adding __attribute__((vector_size(LK_VB), aligned(4), may_alias
 typedef vf adding;
 #endif
 
-/* The units of what is left of K that this thread's tiles are configured for; -1: they are not. */
+/* The units of the remainder of K that this thread's tiles are configured for; -1: they are not configured. */
 static _Thread_local int left_units = -1;
 
 static __attribute__((noinline)) void configure(int left)
@@ -115,7 +115,7 @@ static __attribute__((noinline)) const char *staged(const a_rows *r, const lk_ge
     return r->copy;
 }
 
-/* One step of the 2 x 2 tiles; where what is left of K has two tiles, the others are loaded twice. Each load of the
+/* One step of the 2 x 2 tiles; where the remainder of K has two tiles, the others are loaded twice. Each load of the
  * second row of tiles finds its lines of B in L1. */
 #define STEP_OF_FOUR() \
     do { \

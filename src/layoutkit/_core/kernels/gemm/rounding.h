@@ -2,8 +2,8 @@
  *
  *   bytes = saturated(rounded(sum * mul + off) + zero)      to the nearest, even
  *
- * Four vectors of sums make one of bytes: of one row, or of two. Packs keep within 16 bytes; IN_ORDER puts fours where
- * they belong. Sums of f32 become numbers of bf16 in one instruction. */
+ * Four vectors of sums make one of bytes: of one row, or of two. Packs work within 16 bytes; IN_ORDER restores the
+ * order of fours. Sums of f32 become numbers of bf16 in one instruction. */
 #ifndef LAYOUTKIT_ROUNDING_H
 #define LAYOUTKIT_ROUNDING_H
 
@@ -116,7 +116,7 @@ LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rou
     store_bytes(c, col, bytes_of(sums, out, zero, sign, nv, nv), out, cols, nv);
 }
 
-/* Two rows of two vectors each, for little more than one takes. */
+/* Two rows of two vectors each, at little more than the cost of one. */
 LK_INLINE void put_two_rows(char *c, char *next, const int64_t *col, const vf *sums, const lk_rounding *out,
                             const whole zero, const whole sign, const int cols)
 {

@@ -1,12 +1,12 @@
 /* A tile unit, as eight operations: those of Intel's AMX (palette 1), or with LK_EMULATED_TILES the same in plain C, so
- * that what is written on them is tested on every machine.
+ * that kernels for tiles are tested on every machine.
  *
  *   TILES_CONFIGURE(config)          rows and bytes of a row of each tile; all tiles become zeros
  *   TILES_RELEASE()
  *   TILES_FENCE()                    what is stored before it is there for loads after it: compilers are not told that
  *                                    these read memory
  *   TILE_ZERO(t)                     t, c, a, b: numbers of tiles, literals
- *   TILE_LOAD(t, p, pitch)           row i from p + i * pitch; what a tile has beyond its rows and columns becomes 0
+ *   TILE_LOAD(t, p, pitch)           row i from p + i * pitch; the rest of the tile becomes 0
  *   TILE_STORE(t, p, pitch)
  *   TILE_BF16(c, a, b)               c[i][j] += sum over k of a[i][k] . b[k][j], of f32, pairs of bf16
  *   TILE_U8S8(c, a, b), TILE_S8S8    of s32, quads of u8 or s8 of a and s8 of b, modulo 2^32

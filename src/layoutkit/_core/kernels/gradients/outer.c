@@ -1,16 +1,16 @@
-/* outer_<type>: sums of outer products, what the gradient of a filter is made of; see lk_outer in outer.h.
+/* outer_<type>: sums of outer products, for the gradient of a filter; see lk_outer in outer.h.
  *
  *   C[i][j] += sum over rows r, steps k of A[r][k][i] * B[r][k][j]
  *
  * The register tile, mr rows x nv vectors of C, stays in registers until all steps are summed; then it is added to C,
  * or written over it.
- * Edges: none. Whoever packs A and B fills them up with zeros, and C has whole tiles; a tile of one vector has a
+ * Edges: none. A and B are packed with zeros up to whole tiles, and so is C; a tile of one vector has a
  *    micro-kernel of its own.
  */
 #include "common/vector.h"
 #include "outer.h"
 
-/* As many sums as hide the latency of two FMAs a cycle. Channels are multiples of 8 more often than of anything else. */
+/* As many sums as hide the latency of two FMAs a cycle. Channels are mostly multiples of 8. */
 enum { MR = LK_VB == 64 ? 8 : 6, MAX_NV = 2 };
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }

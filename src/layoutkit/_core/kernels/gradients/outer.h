@@ -3,13 +3,13 @@
 
 #include "kernels.h"
 
-/* Sums of outer products, what the gradient of a filter is made of:
+/* Sums of outer products, for the gradient of a filter:
  *
  *   C[i][j] += sum over rows r, k < steps of A[r][k][i] * B[r][k][j]      i < mr of the row, j < vectors * lanes
  *
  * A[r][k] is mr elements at a + a_row[r] + k*a_step, B[r][k] whole vectors at b + b_row[r] + k*b_step, C[i] at c + i*c_row
- * (bytes). `vectors` is at most the row's nr / lanes. Without `accumulate` C becomes the sum. Each step prefetches what is
- * next_step bytes on from the one before it, from `next` on. */
+ * (bytes). `vectors` is at most the row's nr / lanes. Without `accumulate` C becomes the sum. Step n prefetches
+ * the line at next + n * next_step. */
 typedef struct {
     const char *a, *b, *next;
     char *c;

@@ -1,9 +1,9 @@
-/* tap_sums_<type>: what the gradient of a depthwise filter is made of; see lk_tap_sums in tap_sums.h.
+/* tap_sums_<type>: sums of products, for the gradient of a depthwise filter; see lk_tap_sums in tap_sums.h.
  *
  *   C[t][j] += sum over rows r, steps k of X[r][k][t][j] * Y[r][k][j]
  *
  * A lane is a channel. The sums of up to nine taps stay in registers, so Y is loaded once for them.
- * Edges: the last vector of channels may be partial; taps that lie outside of the input are left out by the caller.
+ * Edges: the last vector of channels may be partial; the caller leaves out taps outside of the input.
  */
 #include "common/vector.h"
 #include "tap_sums.h"

@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-/* The same of channels each by itself, one in a lane:
+/* Sums of products, for the gradient of a depthwise filter; a lane is a channel:
  *
  *   C[t][j] += sum over rows r, k < steps of X[r][k][t][j] * Y[r][k][j]      t < taps
  *

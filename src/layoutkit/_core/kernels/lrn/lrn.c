@@ -2,7 +2,7 @@
  *
  *   y[i][c] = x[i][c] / (bias + scale * sum over k of x[i][k]^2)^(3/4)      c - below <= k <= c + above, 0 <= k < count
  *
- * The squares of a pixel lie between zeros in a buffer, of which vectors are summed that begin one channel apart.
+ * A buffer has the squares of a pixel between zeros; its vectors that begin one channel apart are summed.
  * Edges: the last vector of channels may be partial.
  */
 #include "common/numbers.h"
@@ -32,7 +32,7 @@ void LK_NAME(LK_TYPED(lrn))(const lk_lrn *p)
     for (int64_t i = 0; i < p->pixels; i++, x += p->x_pixel, y += p->y_pixel) {
         for (int64_t c = 0; c < p->count; c += LK_LANES) {
             const vf v = load_numbers(x + c * ITEM, (int)MIN(p->count - c, LK_LANES), ELEMENT);
-            *(vf *)(squares + c) = v * v; /* what is behind the last channel is 0 */
+            *(vf *)(squares + c) = v * v; /* 0 beyond the last channel */
         }
         for (int64_t c = 0; c < p->count; c += LK_LANES) {
             vf sum = {};

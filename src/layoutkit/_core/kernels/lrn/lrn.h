@@ -3,7 +3,7 @@
 
 #include "kernels.h"
 
-/* Local response normalisation of `pixels` with `count` channels each, which lie together, x_pixel and y_pixel bytes apart:
+/* Local response normalisation of `pixels` with `count` contiguous channels each, x_pixel and y_pixel bytes apart:
  *
  *   y[i][c] = x[i][c] / (bias + scale * sum over k of x[i][k]^2)^(3/4)      c - below <= k <= c + above, 0 <= k < count
  */

@@ -1,4 +1,4 @@
-/* Sums in f64 of vectors of f32: 16 of them at a time, whatever the vectors, so that every instruction set adds the same
+/* Sums in f64 of vectors of f32: 16 of them at a time, for vectors of any length, so that every instruction set adds the same
  * numbers in the same order. The products of two f32 are exact.
  */
 #ifndef LAYOUTKIT_WIDE_H

@@ -1,4 +1,4 @@
-/* peak_<type>: independent FMAs, or steps of units, and nothing else, the peak rate that convolutions are measured against. */
+/* peak_<type>: independent FMAs, or steps of units, alone, the peak rate that convolutions are measured against. */
 #include "common/vector.h"
 #include "peak.h"
 

@@ -1,9 +1,9 @@
 /* plane_pooling_f32: pooling of planes whose pixels are contiguous; see lk_plane_pooling in plane_pooling.h.
  *
- * A vector of columns of the outputs at a time: first along each row of x that its windows meet, into a column of vectors
+ * A vector of columns of the outputs at a time: first along each row of x in its windows, into a column of vectors
  * in scratch, then down that column.
- * Columns two pixels apart are brought together by shuffles, those further apart are gathered.
- * A maximum by one instruction loses NaN: columns where there is any are done again by comparisons that keep it.
+ * Columns two pixels apart are loaded by shuffles of vectors, those further apart by gathers.
+ * A maximum by one instruction loses NaN: columns with any are computed again by comparisons, which keep it.
  * Edges: columns outside of x are left out by masks; rows outside of x by shorter windows; the last vector is masked.
  */
 #include "common/every_second.h"
@@ -60,7 +60,7 @@ LK_INLINE uint32_t inside(int64_t at, int64_t size, int64_t step)
     return first >= LK_LANES ? 0 : below >> first << first;
 }
 
-/* The lanes in `mask` from p on, `step` elements apart; the others have nothing. */
+/* The lanes in `mask` from p on, `step` elements apart; the others are neutral. */
 LK_INLINE vf load_inside(const char *p, uint32_t mask, int64_t step, const int what)
 {
 #if defined(__AVX512F__)
@@ -81,8 +81,8 @@ LK_INLINE vf load_inside(const char *p, uint32_t mask, int64_t step, const int w
 #endif
 }
 
-/* Windows of n columns of each row of x, from column `at` on, into the column: of the first plane and columns, or joined
- * with what is there. Lanes are `apart` columns apart; `pairs`: two, and vectors of neighbours are shuffled. `masked`: some
+/* Windows of n columns of each row of x, from column `at` on, into the column: of the first plane and columns, or combined
+ * with those before. Lanes are `apart` columns apart; `pairs`: two, and vectors of neighbours are shuffled. `masked`: some
  * columns lie outside of x. */
 LK_INLINE lanes rows_along(const char *x, int64_t at, const lk_plane_pooling *p, vf *column, int64_t rows, int more,
                            const int64_t n, const int pairs, const int64_t apart, const int masked, const int what)

@@ -9,7 +9,7 @@
  *             x[q][i*row_step + r*row_dilation - row_before][j*step + t*dilation - before]
  *
  * x[q][h][w] is the element at x + q*x_depth + h*x_row + w*4 (bytes). Rows outside of [0, row_size) and columns outside of
- * [0, size) are left out. A window that has nothing is -Inf, or 0; NaN stays NaN.
+ * [0, size) are left out. A window without elements is -Inf, or 0; NaN stays NaN.
  * scratch: LK_PLANE_BYTES for each of the rows of x that windows of the `rows` outputs span, at a multiple of that. */
 typedef struct {
     const char *x;

@@ -5,7 +5,7 @@
  *
  * Four vectors of channels go through a window side by side, so that no maximum waits for the one before.
  * Edges: columns outside of the row of x are left out; the last vector of channels may be partial. A window that has
- * nothing is -Inf, or 0. NaN stays NaN.
+ * no elements is -Inf, or 0. NaN stays NaN.
  */
 #include "common/numbers.h"
 #include "common/vector.h"

@@ -3,13 +3,13 @@
 
 #include "kernels.h"
 
-/* A row of `cols` outputs of pooling, of `count` channels each, which lie together:
+/* A row of `cols` outputs of pooling, of `count` contiguous channels each:
  *
  *   y[j][c] = max, or factor * scale[j] * sum, over q < depths, r < rows, t < taps of
  *             x[q][r][j*step + t*dilation - before][c]
  *
  * x[q][r][i][c] is the element at x + q*x_depth + r*x_row + i*x_col + c*item (bytes); the dilation of rows is in x_row.
- * Columns i outside of [0, size) are left out. A window that has nothing is -Inf, or 0; NaN stays NaN. */
+ * Columns i outside of [0, size) are left out. A window without elements is -Inf, or 0; NaN stays NaN. */
 typedef struct {
     const char *x;
     int64_t x_depth, x_row, x_col;

@@ -15,7 +15,7 @@
  *
  * x: gate g of sequence i begins at x + i * x_row + g * x_gate (bytes), its units are contiguous; so are those of all below.
  * R is packed as [block of a vector of units][k < hidden][gate][unit of the block], with 0 past the last unit.
- * y may not be h. Vectors past the last unit of anything but R are neither read nor written. */
+ * y may not be h. Beyond the last unit only R is read, and nothing is written. */
 enum { LK_LSTM, LK_GRU, LK_GRU_GATES, LK_GRU_HIDDEN, LK_RNN_TANH, LK_RNN_RELU, LK_CELL_COUNT };
 typedef struct {
     int cell, rows;

@@ -21,7 +21,7 @@ LK_INLINE vi larger(vi a, vf w)
 #endif
 }
 
-/* Rows of one: lanes are compared each by itself. A magnitude less 1 makes the largest number of 0. */
+/* Rows of one element: lanes are compared separately. A magnitude less 1 makes the largest number of 0. */
 LK_INLINE void extent_of_each(lk_extent *g)
 {
     vi most = {}, least = (vi){} + INT32_MAX;

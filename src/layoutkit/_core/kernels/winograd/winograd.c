@@ -1,5 +1,5 @@
-/* winograd_{in,out}_<m>x<m>_<type>: the transforms of tiles of F(m x m, 3 x 3); see winograd.h. Of bf16 there is only in: V is
- * rounded to what the micro-kernels multiply, M is float. Of integers (s16) B are bytes, V is s16 and M is s32.
+/* winograd_{in,out}_<m>x<m>_<type>: the transforms of tiles of F(m x m, 3 x 3); see winograd.h. bf16 has only `in`, which
+ * rounds V; M is float. Of integers (s16) d is bytes, V is s16 and M is s32.
  *
  *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A
  *
@@ -25,7 +25,7 @@ enum { WHOLE, SPLIT, PART }; /* a vector of channels: contiguous; two halves; fe
 #define MAX_N 8
 #define MAX_K 24
 
-/* Vectors of channels: as B has them, as they are transformed, as V has them. */
+/* Vectors of channels: as they are read, as they are transformed, as V has them. */
 #if LK_INTEGERS
 typedef uint8_t elements __attribute__((vector_size(LK_VB / 2), aligned(1), may_alias));
 typedef int16_t vt __attribute__((vector_size(LK_VB), aligned(2), may_alias));
@@ -53,7 +53,7 @@ LK_INLINE void in_1d(vt *x, const vt *k, const int n)
     x[0] = first, x[1] = c + d, x[2] = c - d, x[3] = a + b, x[4] = a - b, x[5] = last;
 }
 
-/* Result i is 3 * 8, 4, 2 or 2 times what it stands for. Modulo 2^32, as all that follows. */
+/* Result i is scaled by 3 * 8, 4, 2 or 2; modulo 2^32, as all that follows. */
 LK_INLINE void out_1d(vf *x, const vf *k, const int n)
 {
     (void)k, (void)n;
@@ -67,7 +67,7 @@ LK_INLINE void out_1d(vf *x, const vf *k, const int n)
 
 LK_INLINE void splat_table(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
 
-/* What the result of row i and column j stands for, plus its bias. */
+/* The result of row i and column j without that scale, plus its bias. */
 LK_INLINE vf result(vf x, vf bias, const int i, const int j)
 {
     static const int bits[4] = {3, 2, 1, 1};

@@ -13,7 +13,7 @@
  * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the element c at src + i*row + j*col (bytes), 0 outside
  *         [row0, row1) x [col0, col1). Whole vectors are written, so up to a vector past `channels`.
  * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m is laid out as v.
- * Channels lie in whole runs of `block` elements, block_stride bytes apart. block >= channels: one run of exactly
+ * Channels are in whole runs of `block` elements, block_stride bytes apart. block >= channels: one run of exactly
  * `channels` elements. A block is a multiple of a vector, or half a vector. */
 typedef struct {
     const char *src;
