@@ -250,7 +250,7 @@ LK_INLINE void point_to_masked_rows(const char **p, const lk_gemm *g, const uint
         p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
 }
 
-/* What is read of B and prefetched meanwhile: the next filter, or rows of A, and rows of C. */
+/* The position in B, and what is prefetched meanwhile: the next filter, or rows of A, and rows of C. */
 typedef struct {
     const real *b;
     int64_t ldb;
@@ -305,10 +305,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     begin(acc, total, adds, g, tail, mr, nv);
     next_chunk(&sum, g);
     const int64_t *const next = long_sum ? g->next_c_row : NULL;
-    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .fetch = g->to_prefetch,
-                .fetch_end = g->to_prefetch + g->to_prefetch_bytes,
-                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64,
-                .next = next, .next_end = next ? next + mr : NULL};
+    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
+                .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes,
+                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64};
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
