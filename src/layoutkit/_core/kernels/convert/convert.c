@@ -174,7 +174,7 @@ static void store_bf16_f32(char *restrict d, const float *restrict v, int64_t n)
         } \
     }
 
-/* Converts whole vectors; the instruction makes what is far too small the least integer. Returns how many numbers. */
+/* Converts whole vectors; the instruction makes far too small numbers the least integer. Returns how many numbers. */
 #if defined(__AVX512F__)
 #define TO_S32_VECTORS(d, v, n, BITS) vectors_f##BITS(d, v, n)
 LK_INLINE __m512i rounded_x32(const float *v)
@@ -347,7 +347,7 @@ STORE_NARROW(bf16, 2)
 #define pixels(c, rows) 0
 #endif
 
-/* Of interleaved rows so many elements are taken apart or put together at once that they stay in L1. */
+/* Elements of interleaved rows that are deinterleaved or interleaved at a time: they stay in L1. */
 enum { BLOCK_BYTES = 16 << 10, BLOCK_ELEMENTS = 4096 };
 _Static_assert(BLOCK_BYTES / LK_MAX_INTERLEAVED >= 2 * 64 * 8, "blocks are longer than a line of any type");
 

@@ -14,8 +14,9 @@
  * sub, mul, off and add are NULL (left out) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to
  * (i0, i1). inv is NULL or 1 / mul, allowed where dst is an integer but s64, src none, off NULL and 2^-60 <= |mul| <=
  * 2^60. high and low are NULL or, where inv is allowed and only for narrow integers, numbers of the sign of mul whose sum
- * is 1 / mul within 2^-45 of it: x * high + x * low, rounded once, becomes the same integer as x / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
- * distance in the source; 0: none. */
+ * is 1 / mul within 2^-45 of it: x * high + x * low, rounded once, becomes the same integer as x / mul.
+ * `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch distance in
+ * the source; 0: none. */
 typedef struct {
     const char *src;
     char *dst;

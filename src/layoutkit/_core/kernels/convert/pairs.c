@@ -3,9 +3,9 @@
  *   unpack   dst[i*d0 + j] = element at + i*s0 + j*s1 of src     i < n0, j < n1; a sign is extended by (x ^ 8) - 8
  *   pack     element j of dst = src[j], saturated                j < n1
  *
- * Elements that follow one another are unpacked by vectors of 16 or 8 bytes, the last of which begins in the one before it. gcc
- * vectorizes the loops that pack: signed bytes saturate as unsigned ones once their upper bit is flipped, which keeps their
- * order.
+ * Contiguous elements are unpacked by vectors of 16 or 8 bytes, the last of which begins in the one before it. gcc
+ * vectorizes the loops that pack: signed bytes saturate as unsigned ones once their upper bit is flipped, which keeps
+ * their order.
  * Edges: a run that begins or ends within a byte has that element taken alone. Of the last byte of an odd number of
  * elements the upper half is not read, and written as 0.
  */

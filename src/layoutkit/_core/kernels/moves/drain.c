@@ -2,8 +2,8 @@
  *
  *   dst[to(r) + k] = src[from(r) + k]     k < bytes
  *
- * Edges: where a run begins or ends within a line, that line is stored in part; unless the run goes on in the next slab:
- * then its last bytes wait in `tails`, a line for each run, for those that complete the line.
+ * Edges: where a run begins or ends within a line, that line is stored in part; unless the run continues in the next
+ * slab: then its last bytes wait in `tails`, a line for each run.
  */
 #include "common/lines.h"
 #include "drain.h"

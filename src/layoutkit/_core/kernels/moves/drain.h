@@ -4,8 +4,8 @@
 #include "kernels.h"
 
 /* Copies `runs` runs of `bytes` bytes, run r from src + from[r] to dst + to[r], see drain.c. Where `continues` is set,
- * they go on where those of the call before ended, which had `goes_on` set: tails, a line for each run, holds what is
- * left of that. Both only for runs of at least LK_MIN_DRAINED_BYTES. */
+ * they continue those of the call before, which had `goes_on` set: tails, a line for each run, has the rest of
+ * that. Both only for runs of at least LK_MIN_DRAINED_BYTES. */
 enum { LK_MIN_DRAINED_BYTES = 128 };
 typedef struct {
     const char *src;

@@ -44,7 +44,7 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #if LK_VB > 16
 typedef long long vl __attribute__((vector_size(LK_VB)));
 
-/* Loads a vector of 16 bytes each from p, p + step, ..; given `at`, from p + at[0] - at[0], p + at[per] - at[0], .. */
+/* Loads a vector of 16 bytes each from p, p + step, ..; with `at`, from p + at[0] - at[0], p + at[per] - at[0], .. */
 LK_INLINE vl gather_lanes(const char *p, const int64_t *at, const int per, int64_t step)
 {
 #define LANE(l) _mm_loadu_si128((const void *)(p + (at ? at[(l) * per] - at[0] : (l) * step)))

@@ -1,8 +1,8 @@
 /* take_x<bits>: units of a row in another order, left out or repeated; see lk_take in take.h.
  *
- * Units of one element whose results are contiguous have a loop for each of the usual steps, which the compiler turns into
- * shuffles of vectors. All other units are copied by vectors, the last of which may be partial. Elements of 32 bits that are
- * taken twice, and units that are repeated, are loaded once.
+ * Units of one element whose results are contiguous have a loop for each of the usual steps, which compilers turn into
+ * shuffles of vectors. All other units are copied by vectors, the last of which may be partial. Elements of 32 bits that
+ * are taken twice, and units that are repeated, are loaded once.
  */
 #include "common/stream.h"
 #include "common/vector.h"

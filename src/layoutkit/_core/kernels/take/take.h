@@ -10,7 +10,7 @@
  *
  * The rows of x are x_row bytes apart; each of the `rows` of them becomes `copies` rows of y, all of which are y_row bytes
  * apart. Where there are several copies, the units of y are contiguous.
- * `unit` is a multiple of the width of the row's elements, and so is what x and y are aligned to. Kernels of 8 bits take
+ * `unit` is a multiple of the width of the row's elements, and x and y are aligned to that width. Kernels of 8 bits take
  * units of any size, others those of one element. */
 typedef struct {
     const char *x;

@@ -8,7 +8,7 @@
  *
  * Where columns begin at different places of their vectors, each stored vector is shuffled from the last two that the
  * column got; `before` has the one before, in scratch. So only the two ends of a run are stores of partial vectors, and
- * where a column ends in the vector in which the next one begins, that is stored once, too.
+ * a vector in which a column ends and the next one begins is stored once.
  *
  * Edges: the last tile of columns is shifted back to end at the edge, and what it overlaps is not stored again; with
  * fewer than N columns, or at the ends of a run, tiles are partial.
@@ -25,12 +25,12 @@ _Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_
 
 /* Columns that are moved together. */
 typedef struct {
-    char *dst;         /* where the first row of the run goes */
+    char *dst;         /* of the first row of the run */
     const int64_t *to; /* of the columns */
     int cols;
     int64_t bytes; /* of the run */
-    int follow;    /* if not 0, a column begins where the one so many columns before ends */
-    char *before;  /* SHIFT: a vector per column, the one stored last; and the first one if columns follow */
+    int follow;    /* if not 0, a column begins where the one `follow` columns before it ends */
+    char *before;  /* SHIFT: the last vector stored of each column; if columns follow, the first one too */
     char *heads;
 } panel;
 
@@ -43,7 +43,7 @@ LK_INLINE int64_t phases_of(const panel *p)
     return bits & (LK_VB - 1);
 }
 
-/* How many columns after each one that follows it begins; 0 if there is no such number. */
+/* The distance in columns to the one that follows in the destination; 0 if it is not the same for all. */
 LK_INLINE int follows(const panel *p)
 {
     int by = 1;
@@ -89,8 +89,8 @@ LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
     return 1;
 }
 
-/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. `pads`: as
- * many bytes of pad elements as a panel has. */
+/* The addresses of the rows of a block in its first column; missing rows repeat its last one. `pads`: pad elements, as
+ * many bytes as a panel has. */
 LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, const char *pads, int width,
                        int most, const char **from)
 {

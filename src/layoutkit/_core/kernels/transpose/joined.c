@@ -1,16 +1,16 @@
-/* Joined transposes: columns that follow one another in the destination are put together before they are written.
+/* Joined transposes: columns that follow one another in the destination are joined before they are written.
  *
  *   dst[i*run + j*width] = src[i*width + from(j)]     run: bytes of all rows
  *
  * Where a column of the destination is short, or no multiple of a cache line, neighbouring columns share lines. So tiles
- * go to a buffer that stays in L1, in the order of the destination, and whole lines are streamed out of it. What is left
- * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow. What
- * is at least AHEAD_BYTES ahead is prefetched meanwhile: rows that lie together as memory has them, of others those of a
+ * go to a buffer that stays in L1, in the order of the destination, and whole lines are streamed out of it. The rest
+ * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow.
+ * Meanwhile lines at least AHEAD_BYTES ahead are prefetched: adjacent rows in the order of memory, of others those of a
  * later tile.
  *
- * Edges: the last tile of rows is shifted back to end at the edge. Few rows go by lanes, of which each is a part of a
- * column. With fewer rows than that, vectors or lanes are stored in the order of their columns, and the next one
- * overwrites what one stored too much. With fewer than N columns, rows are loaded in part.
+ * Edges: the last tile of rows is shifted back to end at the edge. Few rows are moved by lanes, each a part of a
+ * column. With fewer rows than that, vectors or lanes are stored in the order of their columns, and each overwrites
+ * the excess of the one before. With fewer than N columns, rows are loaded in part.
  */
 #include "common/lines.h"
 #include "loops.h"
@@ -18,7 +18,7 @@
 enum { AHEAD_BYTES = 8192 };
 _Static_assert(LK_JOINED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
-/* Where a row is; one that is nowhere is `pads`, as many bytes of them as a tile has. */
+/* The address of a row; of LK_NOWHERE that of `pads`, as many bytes as a tile has. */
 LK_INLINE const char *row_at(const char *s, int64_t offset, const char *pads)
 {
     return offset == LK_NOWHERE ? pads : s + offset;

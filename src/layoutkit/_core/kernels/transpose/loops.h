@@ -1,5 +1,5 @@
-/* Where the loops of a nest are at a step, and those whose index has several digits: what panels, fused and joined
- * transposes and runs share. */
+/* Positions in the loops of a nest, and in loops whose index has several digits; for panels, fused and joined transposes,
+ * and runs. */
 #ifndef LAYOUTKIT_LOOPS_H
 #define LAYOUTKIT_LOOPS_H
 
@@ -10,7 +10,7 @@
 
 enum { MAX_GAP_BYTES = 64, MAX_ROW_BYTES = 2048, MIN_TOGETHER_BYTES = 2048, MAX_TOGETHER_BYTES = 256 << 10 };
 
-/* Where in a loop an index is: its digits, and the offset of all but the first one. */
+/* A position in a loop: the digits of its index, and the offset of all but the first one. */
 typedef struct {
     int64_t at[LK_MAX_FUSED], upper;
 } walk;
@@ -63,17 +63,17 @@ LK_INLINE void walk_on(const lk_fused_loop *l, walk *w, int64_t *offset, int64_t
     }
 }
 
-/* Prefetches what a later part of a nest reads. Rows that lie together are fetched line after line, as memory has them,
- * so that the prefetchers of the hardware join in: some with each tile. Of others a tile fetches what a later tile reads
- * of its own rows. */
+/* Prefetches the source of a later part of a nest. Adjacent rows are prefetched line after line, some lines with each
+ * tile, so that the hardware's prefetchers join in. Of other rows a tile prefetches those parts that a later tile reads.
+ */
 typedef struct {
-    const char *at, *end; /* what is left of rows that lie together */
+    const char *at, *end; /* the rest of adjacent rows */
     int64_t each;         /* lines with each tile */
-    const char *rows;     /* of others: where a later tile is; else NULL */
+    const char *rows;     /* of other rows: the address of a later tile; else NULL */
 } fetcher;
 
-/* The bytes of `rows` rows of `bytes` bytes, from[r] each, that lie together, hardly anything between them; 0: they do
- * not, or it does not matter, since rows are long. */
+/* The bytes that `rows` rows of `bytes` bytes at from[r] span if they are adjacent but for small gaps; 0: they are not,
+ * or they are so long that it does not matter. */
 LK_INLINE int64_t together(const int64_t *from, int64_t rows, int64_t bytes)
 {
     const int64_t step = rows > 1 ? from[1] - from[0] : 0;
@@ -86,7 +86,7 @@ LK_INLINE int64_t together(const int64_t *from, int64_t rows, int64_t bytes)
     return rows * step;
 }
 
-/* Begins to fetch `bytes` bytes from `at` on, with so many tiles. */
+/* Begins to prefetch `bytes` bytes from `at` on, during a number of tiles. */
 LK_INLINE void fetch_begin(fetcher *f, const char *at, int64_t bytes, int64_t tiles)
 {
     f->at = (const char *)((intptr_t)at & -64);

@@ -70,7 +70,7 @@ LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const c
         c->row = src + offset(nest, nest->s, c->task);
 }
 
-/* The panels as they are read: lines are copied at one place, and prefetched at another. */
+/* The positions in the source: lines are copied at one, and prefetched at the other. */
 typedef struct {
     cursor in, fetch;
     shape rows;
@@ -118,7 +118,7 @@ LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int mor
         copy_part(d + k, s + k, (int)(n - k));
 }
 
-/* How a panel goes through scratch: its blocks, and the strings of the destination that it is written in. */
+/* The geometry of panels in scratch: blocks, and strings of the destination. */
 typedef struct {
     int64_t lower, upper; /* digits of the columns */
     int64_t cols, rows;   /* of a block */
@@ -159,13 +159,13 @@ static blocking blocking_of(const lk_move *tile, const int64_t w, const int64_t 
     return (blocking){lower, upper, cols, rows, pitch, run, slot, string, whole, follow, one, carries};
 }
 
-/* A panel on its way: in scratch, and the next one. */
+/* The panel in scratch, and the next one. */
 typedef struct {
     int64_t task;
-    char *d;                   /* where it goes */
+    char *d;                   /* destination */
     char *now, *next;          /* scratch */
     char *tails, *out;         /* partial lines of strings; blocks of the destination */
-    int carried, more, direct; /* strings go on from the panel before, to the next one; blocks need not go by `out` */
+    int carried, more, direct; /* strings continue from the panel before; in the next one; blocks bypass `out` */
 } panel_state;
 
 /* The columns of upper digit u: tiles, in between of which lines of the next panel come in. */
@@ -256,7 +256,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         s.task = task;
         s.more = b.carries && task + 1 < end && then == s.d + b.string;
         const int aligned = ((intptr_t)s.d | tile->d0 | tile->out_d0 | b.run) % LINE_BYTES == 0;
-        /* a short run would be little but its ends */
+        /* a short run is mostly its ends */
         s.direct = aligned || (!b.whole && !b.follow && !s.carried && !s.more && b.run < SHORT_BYTES);
         move_panel(&b, &s, &r, aligned);
         come_in(&r, task + 1, INT64_MAX, s.next);

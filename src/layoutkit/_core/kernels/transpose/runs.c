@@ -2,8 +2,8 @@
  *
  *   dst[to(j) + k] = src[from(j) + k]     k < size(j), bytes; to(j) is the sum of the sizes before it
  *
- * Short runs are put together in a buffer that stays in L1; of long ones the whole aligned vectors of the destination
- * are loaded where they lie in the source. So only the two ends of all runs are stores of partial lines. The lines of
+ * Short runs are joined in a buffer that stays in L1; of long ones whole aligned vectors of the destination are loaded
+ * from the source directly. So only the two ends of all runs are stores of partial lines. The lines of
  * runs that are at least AHEAD_BYTES ahead are prefetched.
  */
 #include "common/lines.h"
@@ -26,7 +26,7 @@ LK_INLINE void append(buffer *b, const char *s, int64_t n)
         put_lines(b);
 }
 
-/* Appends a long run: what ends the line that was begun, and what begins the last one, goes through the buffer. */
+/* Appends a long run; its ends, which share lines with other runs, go through the buffer. */
 LK_INLINE void append_long(buffer *b, const char *s, int64_t n)
 {
     int64_t k = 0;
@@ -80,7 +80,7 @@ void LK_NAME(runs_x8)(const lk_nest *nest, const lk_fused *f, const char *src, c
             else
                 append_long(&b, s + at, n);
             walk_by(&f->rows, &w, 1);
-            walk_by(&f->rows, &later, 1); /* past the end it begins again, which is harmless */
+            walk_by(&f->rows, &later, 1); /* past the end it starts over, which is harmless */
         }
         task += last - unit;
     }

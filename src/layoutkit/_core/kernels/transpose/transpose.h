@@ -21,7 +21,7 @@ typedef struct {
  * LK_PANEL_OUT_BYTES. */
 enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
 enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
-/* Of the buffer of a slab, which the scratch of a thread begins with, and of what waits of lines that it ends in. */
+/* Of the buffer of a slab, at the beginning of a thread's scratch, and of the partial lines that wait behind it. */
 enum { LK_SLAB_BYTES = 96 << 10, LK_TAILS_BYTES = 64 << 10 };
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
@@ -40,8 +40,8 @@ typedef struct {
  *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
  *
  * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
- * those of the two loops. Columns that are nowhere, pads of the source, are skipped; rows that are nowhere become `pad`,
- * 64 bytes of repeated pad elements. The loops of the nest are around that; its tile says only whether to stream. A task
+ * those of the two loops. Columns at LK_NOWHERE, pads of the source, are skipped; rows there become `pad`, 64 bytes of
+ * repeated pad elements. The loops of the nest are around them; of its tile only `stream` is read. A task
  * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
  * to 64. */
 typedef struct {
@@ -73,7 +73,7 @@ typedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *src, 
 enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_PAD_BYTES = 256 };
 enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYTES };
 
-/* Tasks of runs, see runs.c: run j, from(j) in the source, follows run j - 1 in the destination; one that is nowhere is
+/* Tasks of runs, see runs.c: run j, from(j) in the source, follows run j - 1 in the destination; at LK_NOWHERE it is
  * of pads. It has columns.count bytes; but if there are `sizes`, those of the value of its first digit, of which all
  * rows.n[0] together have `period` bytes. A task is `unit` runs, with sizes a multiple of rows.n[0]; `panel` is not
  * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */

@@ -1,15 +1,15 @@
-/* Windows: what follows in the destination comes from anywhere in the source, element by element.
+/* Windows: neighbouring elements of the destination come from any places in the source.
  *
  *   dst[j*width] = src[from(j)]      j < n, at every step of the nest's loops
  *
  * Where dimensions are short, or blocks of both sides have few elements in common, the elements of a vector of the
- * destination lie near one another in the source, in one order at all steps. A vector is put together of windows: vectors
- * of the source, as many as reach all of its elements, each of which is loaded and shuffled at once. The last vector is
- * shifted back to end at the edge, and so are windows at the end of the source. What is known of a vector stays in
+ * destination are near one another in the source, in the same order at all steps. A vector is combined from windows:
+ * vectors of the source that contain all of its elements, each loaded and shuffled at once. The last vector is
+ * shifted back to end at the edge, and so are windows at the end of the source. The order of a vector stays in
  * registers for several steps.
  *
  * Where windows have few elements of a vector each, lanes of 16 bytes are loaded instead, four to a register, by
- * instructions that take no shuffle, and the vector is shuffled together of up to four such registers.
+ * instructions without a shuffle, and the vector is shuffled from up to four such registers.
  *
  * Without shuffles by a vector of indices, elements are copied one by one: a vector is an element then.
  */

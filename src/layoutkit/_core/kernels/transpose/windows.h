@@ -1,4 +1,4 @@
-/* Windows: vectors of the source that the vectors of a destination are put together of; made from a table. */
+/* Windows: vectors of the source that vectors of the destination are combined from; made from a table. */
 #ifndef LAYOUTKIT_WINDOWS_H
 #define LAYOUTKIT_WINDOWS_H
 
