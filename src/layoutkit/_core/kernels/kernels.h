@@ -1,4 +1,4 @@
-/* What all micro-kernels have in common: the element types, the families, and the row that registers a kernel.
+/* Common to all micro-kernels: the element types, the families, and the row that registers a kernel.
  *
  * A micro-kernel computes one tile on one thread. Loops, blocking and packing are Cython (nests/), as threads are (runtime/).
  * Each family is a source file, compiled once per instruction set (meson.build), with its contract in a header beside it.
@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define LK_NOWHERE INT64_MIN /* of an offset: there is nothing, or padding */
+#define LK_NOWHERE INT64_MIN /* an offset: of padding, or of pads */
 
 /* The element types: enumerators, names, bytes. */
 #define LK_ELEMENTS(X) \
@@ -21,7 +21,7 @@
 enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
 
 /* The types of convolutions: their name, and the elements of source, filter, sums (with bias and slopes) and destination
- * (with the residual). Strides, workspaces, packings and estimates follow. Structs say "elements" of what they point to.
+ * (with the residual). Strides, workspaces, packings and estimates follow. Comments of structs call these elements.
  * Rows that multiply are registered by the source; those of the epilogue by the destination, or by the sums where it is
  * one of them. */
 #define LK_TYPES(X) \
@@ -49,26 +49,27 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(WEIGHTS, weights)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
-/* What rows that multiply say beside the register tile: how a loop nest has to lay out A and B, and what a tile takes.
+/* Rows that multiply, beside the register tile: the layout of A and B that a loop nest provides, and the cost of a tile.
  *
- * A cycle is the time of two multiplications of vectors. Of a tile of so many rows and vectors of columns, whose sums have
- * so many steps of kr values, and which reads A in so many runs of contiguous values:
+ * A cycle is the time of two multiplications of vectors. A tile of `rows` rows and `vectors` vectors of columns, whose sums
+ * have `steps` steps of kr values, takes
  *
- *   tile_cycles + row_cycles * rows + steps * the most of rows * vectors / 2, loads * load_cycles and step_cycles
+ *   tile_cycles + row_cycles * rows + steps * max(rows * vectors / 2, loads * load_cycles, step_cycles)
  *
- * where a step loads an element of each row and each vector of columns, and a run adds pointer_cycles for each row. */
+ * where a step loads an element of each row and each vector of columns. Each run of contiguous values of A adds
+ * pointer_cycles * rows. */
 typedef struct {
-    const char *peak;  /* types of the row of LK_PEAK that does these multiplications and nothing else */
-    double lane_flops; /* per second of a lane where kr is 1, on the machine that the constants of estimates are of */
+    const char *peak;  /* types of the row of LK_PEAK with the same multiplications */
+    double lane_flops; /* per second of a lane where kr is 1, on the machine whose constants the estimates have */
     int k_tile;        /* values of K that one instruction sums, a multiple of kr */
-    int fills_k;       /* the caller fills A and B with zeros up to whole K tiles; else only up to whole steps of kr */
-    int strided_a;     /* rows of A are equally far apart: one base and a stride; else each has a pointer of its own */
-    int alignment;     /* that rows of A need, in bytes; 1: that of their elements */
+    int fills_k;       /* the caller pads A and B with zeros to whole K tiles; else to whole steps of kr */
+    int strided_a;     /* rows of A are at one base and a stride; else each has a pointer of its own */
+    int alignment;     /* of rows of A, in bytes; 1: that of their elements */
     double tile_cycles; /* to call, begin and end a tile, .. */
     double row_cycles;  /* .. and to end each of its rows */
     double load_cycles, pointer_cycles;
-    double step_cycles; /* the least of a step, which waits for the one before it */
-    int rows_at_once; /* that an instruction multiplies: fewer take as long */
+    double step_cycles; /* latency of a step, which waits for the one before it */
+    int rows_at_once; /* of an instruction: fewer take as long */
 } lk_tile;
 
 typedef struct {
@@ -79,7 +80,7 @@ typedef struct {
     int mr, nr;        /* register tile: rows x columns; 0: any */
     int kr;            /* values of K that a lane multiplies and sums in a step: packed side by side */
     const lk_tile *tile;   /* NULL: it does not multiply */
-    void (*enter)(void);   /* what a thread runs when it enters a parallel region that calls the row, and when it */
+    void (*enter)(void);   /* run by a thread when it enters a parallel region that calls the row, and when it */
     void (*leave)(void);   /* leaves it; NULL: nothing */
     void (*fn)(void);
 } lk_kernel;
@@ -106,13 +107,13 @@ int lk_has_tiles(void);        /* this CPU, whether or not its operating system 
 #define LK_NAME(x) LK_PASTE(LK_PASTE(x, _), LK_ISA)
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
-/* LK_ROW(family, stem, types, lanes, mr, nr): a row; what else it states follows as initialisers: LK_TILE(..), .enter = .. */
+/* LK_ROW(family, stem, types, lanes, mr, nr): a row; other fields follow as initialisers: LK_TILE(..), .enter = .. */
 #define LK_ROW(family_, stem, types_, lanes_, mr_, ...) LK_ROW_(family_, stem, types_, lanes_, mr_, __VA_ARGS__, )
 #define LK_ROW_(family_, stem, types_, lanes_, mr_, nr_, ...) \
     {.name = LK_STR(LK_NAME(stem)), .family = family_, .isa = LK_ISA_ID, .types = types_, .lanes = lanes_, .mr = mr_, \
      .nr = nr_, .kr = LK_KR, .fn = (void (*)(void))LK_NAME(stem), __VA_ARGS__}
 #define LK_LAST_ROW {.name = 0}
-/* LK_TILE("f32"): of a row whose steps are instructions on vectors; what differs follows: LK_TILE("s16", .strided_a = 1). */
+/* LK_TILE("f32"): of a row whose steps are instructions on vectors; exceptions follow: LK_TILE("s16", .strided_a = 1). */
 #define LK_TILE(...) LK_TILE_(__VA_ARGS__, )
 #define LK_TILE_(peak_, ...) \
     .tile = &(const lk_tile){.peak = peak_, .lane_flops = LK_LANE_FLOPS, .k_tile = LK_KR, .alignment = 1, .tile_cycles = 40, \

@@ -1,4 +1,4 @@
-/* Bytes of C interleaved rows, two to four, taken apart and put together a vector of each row at a time.
+/* Bytes of C interleaved rows, two to four, deinterleaved and interleaved a vector of each row at a time.
  *
  * No instruction shuffles the bytes of two vectors, and where gcc cannot compose that of others, it makes scalar code. So
  * groups of C lanes of 16 bytes, which hold 16 elements of each row, are shuffled: vector v has lane v of each group.

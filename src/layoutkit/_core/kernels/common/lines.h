@@ -1,4 +1,4 @@
-/* A buffer in which a run of the destination is put together, and out of which whole cache lines are streamed. */
+/* A buffer that collects a run of the destination, and from which whole cache lines are streamed. */
 #ifndef LAYOUTKIT_LINES_H
 #define LAYOUTKIT_LINES_H
 
@@ -14,7 +14,7 @@ typedef struct {
     int64_t begin, fill;
 } buffer;
 
-/* Streams the whole lines out; what is left moves to the beginning of the buffer. */
+/* Streams the whole lines; the rest moves to the beginning of the buffer. */
 LK_INLINE void put_lines(buffer *b)
 {
     int64_t k = 0;
@@ -33,7 +33,7 @@ LK_INLINE void put_lines(buffer *b)
     b->fill -= whole;
 }
 
-/* Writes all that is left. */
+/* Writes the rest. */
 LK_INLINE void put_rest(buffer *b)
 {
     put_lines(b);
@@ -42,7 +42,7 @@ LK_INLINE void put_rest(buffer *b)
     b->fill = b->begin = 0;
 }
 
-/* The run goes on at d: what is left of another one is written first. */
+/* Continues at d; the rest of another run is written first. */
 LK_INLINE void go_to(buffer *b, char *d)
 {
     if (d == b->line + b->fill)

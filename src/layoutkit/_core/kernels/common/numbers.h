@@ -168,7 +168,7 @@ LK_INLINE void store_bytes(char *p, narrow_u8 q, int n)
 }
 #endif
 
-/* The elements of tensors of a family that is also made for narrow ones: these are widened and rounded on the way. */
+/* The elements of tensors of a family that also has rows for narrow ones, which are widened and rounded. */
 #if defined(LK_NARROW) && LK_KR == 1
 #define ELEMENT LK_PASTE(LK_ELEMENT_, LK_NARROW)
 enum { LK_ELEMENT_bf16 = LK_BF16, LK_ELEMENT_f16 = LK_F16, LK_ELEMENT_u8 = LK_U8, LK_ELEMENT_s8 = LK_S8 };

@@ -19,7 +19,7 @@
 #define LOG2(n) (31 - __builtin_clz(n))
 
 /* The type of lanes, and of elements in memory: LK_BITS=64 is double. Where LK_KR is not 1, an element in memory is that
- * many numbers of LK_NARROW, in the bits of a lane, which with LK_INTEGERS is s32. LK_TYPED(x) carries the name of what is multiplied, and
+ * many numbers of LK_NARROW, in the bits of a lane, which with LK_INTEGERS is s32. LK_TYPED(x) has the name of the numbers,
  * LK_ROWS(family) is the array of rows of a source that is compiled for several. */
 #ifndef LK_BITS
 #define LK_BITS 32
