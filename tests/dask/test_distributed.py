@@ -15,7 +15,7 @@ from graphs import Builder
 import layoutkit as lk
 import layoutkit.dask as lazy
 from layoutkit.choosing.costfile import Cost
-from layoutkit.dask.about import About
+from layoutkit.dask.operation_info import OperationInfo
 from layoutkit.graph.ir import Graph
 from layoutkit.graph.model import Model
 
@@ -119,7 +119,7 @@ def test_what_plan_is_told_does_not_travel(client, monkeypatch):
     def travels(self):
         raise AssertionError("it travels")
 
-    monkeypatch.setattr(About, "__reduce__", travels)
+    monkeypatch.setattr(OperationInfo, "__reduce__", travels)
     y = lazy.conv3d(da.from_array(X, (1, 2, 8, 8, 8)), W)
     assert y.persist().sum().compute() == pytest.approx(lk.conv3d(X, W).sum(), rel=1e-3)
     assert lazy.plan(y).bytes_read > 0

@@ -63,7 +63,7 @@ def test_tiles_of_a_file_share_a_size_of_windows(tmp_path):
         y = lazy.run(model, x)
         assert y.numblocks[2] > 1
         assert np.array_equal(y.compute(), model.run(X)["t6.0"])
-    work = next(layer.about.work for layer in y.dask.layers.values() if hasattr(layer, "about"))
+    work = next(layer.info.work for layer in y.dask.layers.values() if hasattr(layer, "info"))
     cuts = np.cumsum([0, *y.chunks[2]])
     windows = [work.window(2, (int(a), int(b))) for a, b in pairwise(cuts)]
     assert len({b - a for a, b in windows}) == 1

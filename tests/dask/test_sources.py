@@ -38,23 +38,23 @@ def zarr_of(path, x, **more):
     return zarr.open_array(path / "x.zarr", mode="r")
 
 
-def grain(x):
+def read_unit(x):
     return (1, *[max(1, n // 3) for n in x.shape[1:]])
 
 
 @contextlib.contextmanager
 def zarr2(path, x):
-    yield zarr_of(path, x, chunks=grain(x), zarr_format=2)
+    yield zarr_of(path, x, chunks=read_unit(x), zarr_format=2)
 
 
 @contextlib.contextmanager
 def zarr3(path, x):
-    yield zarr_of(path, x, chunks=grain(x), compressors=None)
+    yield zarr_of(path, x, chunks=read_unit(x), compressors=None)
 
 
 @contextlib.contextmanager
 def shards(path, x):
-    yield zarr_of(path, x, chunks=grain(x), shards=tuple(2 * n for n in grain(x)))
+    yield zarr_of(path, x, chunks=read_unit(x), shards=tuple(2 * n for n in read_unit(x)))
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def hdf5(path, x, **more):
 
 
 def hdf5_in_chunks(path, x):
-    return hdf5(path, x, chunks=grain(x), compression="gzip")
+    return hdf5(path, x, chunks=read_unit(x), compression="gzip")
 
 
 @contextlib.contextmanager
@@ -242,12 +242,13 @@ class Grid:
 
     def read(self, y):
         """How often all of it is read by the tiles of an operation, in whole chunks."""
-        (about,) = (layer.about for layer in y.dask.layers.values())
+        (about,) = (layer.info for layer in y.dask.layers.values())
         (reads,), chunks, found = about.reads, self.chunks or (1,) * self.ndim, 1
         for dim, cuts in enumerate(about.result.cuts):
             windows = [reads.window(dim, outputs) for outputs in ranges(cuts)]
-            grain = chunks[dim]
-            found *= sum(min(self.shape[dim], -(-b // grain) * grain) - a // grain * grain for a, b in windows)
+            read_unit = chunks[dim]
+            ends = [(a // read_unit, min(self.shape[dim], -(-b // read_unit) * read_unit)) for a, b in windows]
+            found *= sum(end - first * read_unit for first, end in ends)
         return found / np.prod(self.shape)
 
 
@@ -267,12 +268,12 @@ def test_tiles_of_files_are_whole_chunks_as_many_as_fit(chunks, size, which):
     assert x.read(moved) == 1
     assert x.read(y) < TIMES[chunks][which]
     assert y.chunksize[1] == 4  # otherwise every tile would read all channels
-    limit, grain = dask.utils.parse_bytes(size), (chunks or (1, 1, 1, 1, 1024))
-    one = 8 * int(np.prod((1, 4, *grain[2:])))  # bytes of an input and a result that are as large as a chunk
+    limit, read_unit = dask.utils.parse_bytes(size), (chunks or (1, 1, 1, 1, 1024))
+    one = 8 * int(np.prod((1, 4, *read_unit[2:])))  # bytes of an input and a result that are as large as a chunk
     assert limit / 4 <= 8 * np.prod(y.chunksize) <= limit or np.prod(y.chunksize) * 8 == one
     for found, dims in ((y, (0, 1, 2, 3, 4)), (moved, (0, 2, 3, 4, 1))):
         for sizes, dim in zip(found.chunks, dims):
-            assert all(n % grain[dim] == 0 for n in sizes[:-1])
+            assert all(n % read_unit[dim] == 0 for n in sizes[:-1])
 
 
 def test_a_small_file_is_one_tile():

@@ -118,7 +118,7 @@ def test_no_two_tasks_write_into_hdf5_at_a_time(tmp_path, monkeypatch):
             within[0] -= 1
             self.lock.release()
 
-    monkeypatch.setattr(storing, "_WRITING", Lock())
+    monkeypatch.setattr(storing, "_HDF5", Lock())
     with h5py.File(tmp_path / "y.h5", "w") as file:
         lazy.store(result(), file.create_dataset("y", WANT.shape, "f4"))
     assert seen == [1] * 4

@@ -1,4 +1,4 @@
-"""Activations of convolutions past memory: of each tile the numbers of its channels, and the parts of tensors."""
+"""Activations of convolutions past memory: for each tile the numbers of its channels and its parts of tensors."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from .lazy import placeholder
 
 
 class Input(NamedTuple):
-    """Stands for a tensor like the result: which of the inputs beside x it is."""
+    """A placeholder of a tensor like the result: its number among the inputs besides x."""
 
     number: int
 
 
 def split(activation: Any, channels: int, first: int) -> tuple[list | None, list | None, list[Any]]:
-    """The steps of an activation with an `Input` for each tensor, numbered from `first`; the same with arrays that take
-    no memory, to be checked; and the tensors."""
+    """The steps of an activation with an `Input` for each tensor, numbered from `first`; the same with placeholders,
+    for checks; and the tensors."""
     if activation is None:
         return None, None, []
     steps, checked, tensors = [], [], []  # type: ignore[var-annotated]
     for step in chain_of(activation):
-        stand_in = step
+        checked_step = step
         if isinstance(step, tuple | list) and len(step) == 2 and is_tensor(step[1], channels):
             value = step[1].array if isinstance(step[1], Tensor) else step[1]
             value = value if hasattr(value, "dtype") else np.asarray(value)
-            step, stand_in = (step[0], Input(first + len(tensors))), (step[0], placeholder(value))
+            step, checked_step = (step[0], Input(first + len(tensors))), (step[0], placeholder(value))
             tensors.append(value)
         steps.append(step)
-        checked.append(stand_in)
+        checked.append(checked_step)
     return steps, checked, tensors
 
 
 def have_tensors(steps: list | None) -> bool:
-    """Whether tensors like the result take part."""
+    """Whether steps have tensors like the result."""
     return any(map(_has_tensor, steps or ()))
 
 
 def with_tensors(steps: list, tensor: Callable[[int], np.ndarray]) -> list:
-    """Steps with the parts of tensors in their places."""
+    """Steps with the parts of tensors in place of `Input`s."""
     return [(step[0], tensor(step[1].number)) if _has_tensor(step) else step for step in steps]
 
 

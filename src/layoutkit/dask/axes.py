@@ -60,7 +60,7 @@ class Window(NamedTuple):
 
 
 class Cuttable(Protocol):
-    """What can be cut: an `WindowAxis`, or one of a network."""
+    """An axis that can be cut into tiles: a `WindowAxis`, or a spatial axis of a network."""
 
     @property
     def size(self) -> int:
@@ -77,7 +77,7 @@ class Cuttable(Protocol):
         ...
 
     def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
-        """Where outputs are cut so that each tile's are near the inputs of a chunk; `inputs`: where chunks end."""
+        """Where to cut outputs so that tiles are near chunks of the input; `inputs`: where chunks end."""
         ...
 
 
@@ -144,8 +144,8 @@ class WindowAxis(NamedTuple):
             if low <= at < high:
                 run = Run(at, min(stop, high) - at, at)
             elif self.mode == "edge":
-                beyond = (min(stop, low) if at < low else stop) - at
-                run = Run(at, beyond, low if at < low else high - 1, 0)
+                count = (min(stop, low) if at < low else stop) - at
+                run = Run(at, count, low if at < low else high - 1, 0)
             elif self.mode == "circular":
                 source = low + (at - low) % (high - low)
                 run = Run(at, min(stop - at, high - source, (low - at) if at < low else stop - at), source)
@@ -158,17 +158,17 @@ class WindowAxis(NamedTuple):
         return result
 
     def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
-        """Where outputs are cut so that each tile's are near the inputs of a chunk; `inputs`: where chunks end.
+        """Where to cut outputs so that tiles are near chunks of the input; `inputs`: where chunks end.
 
         Cuts are at multiples of `unit`. Chunks without outputs of their own have no tile.
         """
         middle = (self.reach - 1) // 2
-        places = {0, self.out}
+        cuts = {0, self.out}
         for end in inputs:
             cut = -(-(end + self.before - middle) // self.stride)
             if 0 < (cut := -(-cut // unit) * unit) < self.out:
-                places.add(cut)
-        return sorted(places)
+                cuts.add(cut)
+        return sorted(cuts)
 
 
 def ranges(cuts: Sequence[int]) -> list[Range]:
@@ -183,8 +183,8 @@ class ChunkSlice(NamedTuple):
     at: int
     length: int
     take: slice
-    whole: bool  # it is all of the chunk, in order
-    repeats: bool  # it is one index, again and again
+    whole: bool  # all of the chunk, in order
+    repeats: bool  # one index, repeated
 
 
 def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[ChunkSlice]:

@@ -21,12 +21,12 @@ from ..memory.arguments import logical
 from ..memory.tensor import Tensor
 from .activations import have_tensors, of_channels, split, with_tensors
 from .axes import Range, Window, WindowAxis
-from .chunking import Cutting, cuts_of
+from .chunking import DimCuts, cuts_of
 from .lazy import in_memory, lazily, placeholder, with_batch, without_batch
 from .physical_windows import PhysicalWindow, gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
-from .shared import Measured
+from .shared_costs import SharedCosts
 from .sources import source_of
 from .task_graph import tiled
 from .tile_compute import compute_tile, pads_of, strips_of
@@ -46,11 +46,11 @@ class Convolution:
     options : dict
         Keywords of `conv2d` for the whole; the activation as `activations.split` has it.
     adds : bool
-        Whether the first input beside x is added.
+        Whether the first input besides x is added.
     """
 
-    kinds: tuple[str, ...] = ("conv ", "pack ", "reorder ")
-    measured: Measured | None = None
+    key_prefixes: tuple[str, ...] = ("conv ", "pack ", "reorder ")
+    shared_costs: SharedCosts | None = None
 
     def __init__(self, f: Filter, shape, out_shape, axes: tuple[WindowAxis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
@@ -81,7 +81,7 @@ class Convolution:
         return 2 * self.w.nbytes
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """See `reads.Work`: the assembled input of a strip, and the workspace of its convolution."""
+        """See `reads.TileMaker`: the assembled input of a strip, and the workspace of its convolution."""
         channels = outputs[1]
         strip = list(outputs)
         if gathers:
@@ -99,7 +99,8 @@ class Convolution:
 
         def compute(x: np.ndarray, box: PhysicalWindow, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
             def tensor(number: int) -> np.ndarray:
-                return gathered(more[number], physical_window(self.dst, self.out_shape, outputs).ranges, lacking=True)
+                window = physical_window(self.dst, self.out_shape, outputs)
+                return gathered(more[number], window.ranges, allow_gaps=True)
 
             pads, add = pads_of(box, windows), tensor(0) if self.adds else None
             if not have_tensors(self.options["activation"]):
@@ -161,18 +162,18 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
     f = Filter(what, rank, strided=True, **parameters | {"activation": checked}) if steps else plain
     if f.uses_residual and add is None:
         raise ValueError(f"{what}: activation {in_words(f.activation)} sums up with add, which was not given")
-    x, single = with_batch(x, f.layout, what)
+    x, unbatched = with_batch(x, f.layout, what)
     source = source_of(x, what, "x")
-    stand_in = placeholder(source)
-    check_type(stand_in, f.src_dtype, f"{what}: x")
-    shape = f.shape_of(stand_in, (1, *shape) if single and shape is not None else shape)
-    likes = [with_batch(v, f.out_layout, what)[0] if single else v for v in [add] * (add is not None) + tensors]
+    x_like = placeholder(source)
+    check_type(x_like, f.src_dtype, f"{what}: x")
+    shape = f.shape_of(x_like, (1, *shape) if unbatched and shape is not None else shape)
+    operands = [with_batch(v, f.out_layout, what)[0] if unbatched else v for v in [add] * (add is not None) + tensors]
     if f.padding_mode != "zeros" and any(f.layout.block(dim) > 1 for dim in range(2, rank + 2)):
-        last = CHANNELS_LAST[rank + 2]  # what lies beyond the edges is put together in single elements
+        last = CHANNELS_LAST[rank + 2]  # what is beyond the edges is assembled from single elements
         x = reorder(x, f.layout, last, shape=shape, threads=threads)
-        y = _conv(what, rank, x, w, bias, chunks, threads, add=likes[0] if add is not None else None,
+        y = _conv(what, rank, x, w, bias, chunks, threads, add=operands[0] if add is not None else None,
                   **attributes | {"layout": last, "out_layout": f.out_layout})  # fmt: skip
-        return without_batch(y, f.out_layout, single)
+        return without_batch(y, f.out_layout, unbatched)
     p = f.problem(shape)
     batch, channels = WindowAxis(shape[0], shape[0]), WindowAxis(f.ic, f.oc)
     spatial = [
@@ -185,17 +186,17 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
         f, shape, p.dst_shape, (batch, *spatial), _options(f, parameters, steps, threads), add is not None
     )
     dims = [
-        Cutting(batch, lcm(f.layout.block(0), f.out_layout.block(0))),
-        Cutting(channels, _unit_of_channels(f), f.groups == f.ic == f.oc),
-        *(Cutting(axis, f.out_layout.block(dim)) for dim, axis in enumerate(spatial, 2)),
+        DimCuts(batch, lcm(f.layout.block(0), f.out_layout.block(0))),
+        DimCuts(channels, _unit_of_channels(f), f.groups == f.ic == f.oc),
+        *(DimCuts(axis, f.out_layout.block(dim)) for dim, axis in enumerate(spatial, 2)),
     ]
     cuts = cuts_of(source, f.layout, f.out_layout, dims, f.dst_dtype, chunks, what)
     runs = None if f.padding_mode == "zeros" else lambda dim, a, b: (batch, channels, *spatial)[dim].runs(a, b)
     reads = [Reads(source, f.layout, shape, work.window, runs)]
     names = ["add"] * (add is not None) + [f"tensor {k} of activation" for k in range(len(tensors))]
-    reads += [_like(value, f, p.dst_shape, name) for name, value in zip(names, likes)]
+    reads += [_operand_reads(value, f, p.dst_shape, name) for name, value in zip(names, operands)]
     y = tiled(work, reads, Result(f.out_layout, p.dst_shape, f.dst_dtype, cuts))
-    return without_batch(y, f.out_layout, single)
+    return without_batch(y, f.out_layout, unbatched)
 
 
 def _options(f: Filter, parameters: dict[str, Any], steps: list | None, threads: int | None) -> dict[str, Any]:
@@ -203,16 +204,17 @@ def _options(f: Filter, parameters: dict[str, Any], steps: list | None, threads:
     accuracy = parameters.get("accuracy", "standard")
     if accuracy == "strict" or reproducible():
         accuracy = "reproducible"  # which is strict, too, and depends on no shape: tiles have the bits of the whole
-    kept = {name: parameters[name] for name in ("zero_point", "out_scale", "out_zero_point") if name in parameters}
-    return kept | dict(
-        bias=_own(parameters["bias"], f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
-        scale=_own(parameters["scale"], f"{f.what}: scale") if f.types.integers else None, layout=f.layout,
+    names = "zero_point", "out_scale", "out_zero_point"
+    integer_options = {name: parameters[name] for name in names if name in parameters}
+    return integer_options | dict(
+        bias=_copied(parameters["bias"], f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
+        scale=_copied(parameters["scale"], f"{f.what}: scale") if f.types.integers else None, layout=f.layout,
         out_layout=f.out_layout, algorithm=f.algorithm, accuracy=accuracy, activation=steps, dtype=parameters["dtype"],
         threads=check_threads(1 if threads is None else threads),
     )  # fmt: skip
 
 
-def _own(value: Any, what: str) -> Any:
+def _copied(value: Any, what: str) -> Any:
     """A copy of an argument that is one number or one for each channel."""
     return value if value is None or isinstance(value, int | float) else logical(value, what).copy()
 
@@ -228,7 +230,7 @@ def _unit_of_channels(f: Filter) -> int:
     return lcm(per_out * (src // gcd(src, per_in)), dst)
 
 
-def _like(value: Any, f: Filter, shape: tuple[int, ...], name: str) -> Reads:
+def _operand_reads(value: Any, f: Filter, shape: tuple[int, ...], name: str) -> Reads:
     """An input that is a tensor like the result."""
     value = value.array if isinstance(value, Tensor) else value
     source = source_of(value, f.what, name)

@@ -1,4 +1,4 @@
-"""Arrays in files: how other processes get at them, and whether they are open."""
+"""Arrays in files: how other processes open them, and whether they are open."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Mapping(NamedTuple):
 
 
 def location(array: Any) -> Dataset | Mapping | None:
-    """Where another process finds the array; None: it is pickled to get there."""
+    """How another process opens the array; None: it is pickled."""
     if is_h5py(array):
         return Dataset(os.path.abspath(array.file.filename), array.name) if array.name else None
-    if isinstance(array, np.memmap) and array.filename is not None and array.mode != "c":  # whose changes are private
+    if isinstance(array, np.memmap) and array.filename is not None and array.mode != "c":  # private
         first = array.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         mapped = np.frombuffer(array._mmap, np.uint8)  # type: ignore[attr-defined]
         offset = first + array.__array_interface__["data"][0] - mapped.__array_interface__["data"][0]
@@ -69,16 +69,16 @@ def check_open(array: Any, what: str, name: str) -> None:
         raise OSError(f"{what}: {name}: the HDF5 file of this dataset is closed")
 
 
-def version(place: Dataset | Mapping) -> float | None:
-    """What changes when the file does: when it was written last."""
+def version(file: Dataset | Mapping) -> float | None:
+    """The time at which the file was written last, as its version."""
     try:
-        return os.stat(place.filename).st_mtime
+        return os.stat(file.filename).st_mtime
     except OSError:
         return None
 
 
 def described(array: Any) -> str:
-    """In a line, for errors."""
+    """The array in a line, for errors."""
     if isinstance(array, np.ndarray) and location(array) is None:
         return f"array {array.shape} of {array.dtype} in memory"
     return " ".join(str(location(array) or repr(array)).split())

@@ -1,4 +1,4 @@
-"""What lazy operations share: their signatures and descriptions, and what stands for arrays past memory."""
+"""Signatures and docstrings of lazy operations, and placeholders of arrays past memory."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ threads : int, optional
 def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[F], F]:
     """Give the lazy form of `model` its signature, without `out`, and its description.
 
-    `text` describes the array, `described` parameters that are others than those of `model`: "" those that are not
-    there.
+    `text` describes the array, `described` parameters that differ from those of `model`: "" drops one.
     """
     dropped = {"out", *(name for name, words in described.items() if not words)}
 
@@ -67,8 +66,8 @@ def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[
         if whole.__doc__:
             whole.__doc__ = re.sub(r"\n\n+(?=\S.* : )", "\n", whole.__doc__)
         signature = inspect.signature(whole)
-        kept = [p for p in signature.parameters.values() if p.name not in dropped]
-        names = frozenset(p.name for p in kept)
+        parameters = [p for p in signature.parameters.values() if p.name not in dropped]
+        names = frozenset(p.name for p in parameters)
 
         @functools.wraps(whole)
         def checked(*args: Any, **keywords: Any) -> Any:
@@ -81,7 +80,7 @@ def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[
             check_open(args[0] if args else keywords.get(first), function.__name__, first)
             return function(*args, **keywords)
 
-        checked.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return cast(F, checked)
 
     return decorate

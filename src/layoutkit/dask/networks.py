@@ -19,20 +19,20 @@ from ..graph.onnx import load
 from ..graph.operators import Known, Unsupported
 from ..graph.shapes import infer
 from ..graph.tiles import MAX_BYTES, tiling
-from ..graph.tiles import Axis as Along
+from ..graph.tiles import Axis as NetworkAxis
 from .axes import Range, Window, WindowAxis, ranges
-from .chunking import Cutting, cuts_of
+from .chunking import DimCuts, cuts_of
 from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
-from .shared import Measured
-from .sources import Chunks, Source, Stored, source_of
+from .shared_costs import SharedCosts
+from .sources import ChunkedArray, Source, StoredArray, source_of
 from .task_graph import tiled
 
 LETTERS = "abcdefghijkl"
 
 
 class Field(NamedTuple):
-    """A spatial axis of a network, as `axes.WindowAxis` is one of an operation: what tiles of its output read.
+    """A spatial axis of a network, as `axes.WindowAxis` is one of an operation.
 
     Attributes
     ----------
@@ -44,20 +44,19 @@ class Field(NamedTuple):
 
     size: int
     out: int
-    along: Along
+    axis: NetworkAxis
 
     def window(self, start: int, stop: int) -> Window:
         """The window of a range of the output."""
-        first, last, _ = self.along.window(start, stop)
+        first, last, _ = self.axis.window(start, stop)
         return Window((start, stop), (first, last), (0, 0))
 
     def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
         """Where the output is cut so that tiles are near chunks of the input, at whole steps of the network."""
-        step = self.along.step
-        each = int(step / self.along.tensors[-1].pitch)
-        places = {0, self.out}
-        places.update(cut for end in inputs if 0 < (cut := round(end / step) * each) < self.out)
-        return sorted(places)
+        step = self.axis.step
+        outputs = int(step / self.axis.tensors[-1].pitch)
+        cuts = {cut for end in inputs if 0 < (cut := round(end / step) * outputs) < self.out}
+        return sorted(cuts | {0, self.out})
 
 
 class Network:
@@ -78,8 +77,8 @@ class Network:
     """
 
     what = "run"
-    kinds: tuple[str, ...] = ("",)
-    measured: Measured | None = None
+    key_prefixes: tuple[str, ...] = ("",)
+    shared_costs: SharedCosts | None = None
 
     def __init__(self, graph: Graph, options: dict[str, Any], shape, fields: Sequence[Field] | None, cuts) -> None:
         self.graph, self.options, self.shape, self.fields = graph, options, shape, fields
@@ -106,7 +105,7 @@ class Network:
         return 2 * sum(value.nbytes for value in self.graph.constants.values())
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """See `reads.Work`: the most that an operator reads and writes, and its window."""
+        """See `reads.TileMaker`: the most that an operator reads and writes, and its window."""
         ((name, of),) = self.graph.inputs.items()
         window = [b - a for a, b in (self.window(dim, outputs[dim] if dim < len(outputs) else (0, 0))
                                      for dim in range(len(self.shape)))]  # fmt: skip
@@ -124,7 +123,7 @@ class Network:
         if dim == 1 or not self.fields:
             return 0, self.shape[dim]
         field, length = self.fields[dim - 2], self._lengths[dim - 2]
-        step, (start, stop) = field.along.step, field.window(*outputs).inputs
+        step, (start, stop) = field.axis.step, field.window(*outputs).inputs
         start = max(0, min(start, (field.size - length) // step * step))
         return start, max(stop, start + length)
 
@@ -135,11 +134,11 @@ class Network:
         y = self._model().run(x)[self.graph.outputs[0]]
         at: list[slice] = [slice(None)] * y.ndim
         for dim, field in enumerate(self.fields or (), 2):
-            (begin, end), pitch = tile.outputs[dim], field.along.tensors[-1].pitch
+            (begin, end), pitch = tile.outputs[dim], field.axis.tensors[-1].pitch
             first = begin - int(window[dim][0] / pitch)
             at[dim] = slice(first, first + end - begin)
-        wanted = y[tuple(at)]
-        return wanted if wanted.size == y.size else np.ascontiguousarray(wanted)
+        tile_array = y[tuple(at)]
+        return tile_array if tile_array.size == y.size else np.ascontiguousarray(tile_array)
 
     def _model(self) -> Model:
         """The model of this thread: its buffers are used by one call at a time."""
@@ -208,15 +207,15 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
     fields = _fields(graph, source, chunks)
     batch = WindowAxis(shape[0], shape[0])
     if fields is None:
-        y = _of_output(graph, name, (1, *shape[1:]))
+        y = _output_of(graph, name, (1, *shape[1:]))
         out_shape = (shape[0], *y.shape[1:])
         sizes = [*shape[1:], *[1] * len(out_shape)]
-        dims = [Cutting(batch, 1), *(Cutting(WindowAxis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
+        dims = [DimCuts(batch, 1), *(DimCuts(WindowAxis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
     else:
-        y = _of_output(graph, name, shape)
+        y = _output_of(graph, name, shape)
         out_shape = y.shape
         channels = WindowAxis(shape[1], out_shape[1])
-        dims = [Cutting(batch, 1), Cutting(channels, 0), *(Cutting(field, 1) for field in fields)]
+        dims = [DimCuts(batch, 1), DimCuts(channels, 0), *(DimCuts(field, 1) for field in fields)]
     dst = _plain(len(out_shape))
     cuts = cuts_of(source, src, dst, dims, y.dtype, chunks, "run")
     if fields is None:
@@ -231,8 +230,8 @@ def _plain(rank: int) -> Layout:
 
 def _fields(graph: Graph, source: Source, chunks: Any) -> list[Field] | None:
     """The spatial axes of a network whose images are cut; None if only the batch is."""
-    cut = isinstance(source, Chunks) and any(len(sizes) > 1 for sizes in source.chunks[2:])
-    if not cut and not isinstance(source, Stored) and chunks is None:
+    cut = isinstance(source, ChunkedArray) and any(len(sizes) > 1 for sizes in source.chunks[2:])
+    if not cut and not isinstance(source, StoredArray) and chunks is None:
         return None
     try:
         tiles = tiling(graph, source.shape)
@@ -240,16 +239,16 @@ def _fields(graph: Graph, source: Source, chunks: Any) -> list[Field] | None:
         if not cut:
             return None
         raise Unsupported(f"run: x is cut within images; with x.rechunk() to whole ones it is not: {error}") from None
-    return [Field(n, m, along) for n, m, along in zip(source.shape[2:], tiles.out_shape[2:], tiles.axes)]
+    return [Field(n, m, axis) for n, m, axis in zip(source.shape[2:], tiles.out_shape[2:], tiles.axes)]
 
 
-def _of_output(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
+def _output_of(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
     return infer(graph, {name: shape}, MAX_BYTES)[graph.outputs[0]]
 
 
 def _check_batches(graph: Graph, name: str, shape: tuple[int, ...], cuts: Sequence[int]) -> None:
     """Raise ValueError unless the output of any of these parts of a batch has as many images."""
     for count in {stop - start for start, stop in ranges(cuts)}:
-        out_shape = _of_output(graph, name, (count, *shape[1:])).shape
+        out_shape = _output_of(graph, name, (count, *shape[1:])).shape
         if not out_shape or out_shape[0] != count:
             raise ValueError(f"run: {count} images give an output of shape {out_shape}: it does not follow the batch")

@@ -1,6 +1,6 @@
-"""Boxes of physical arrays that together hold a window: what a tile reads is found, and put together, by them.
+"""Windows of tensors as parts of physical arrays, and the array of a window, gathered from pieces.
 
-A window of a logical tensor is a box of the physical array: of a dimension in blocks, the whole blocks that it meets.
+A window of a logical tensor is a box of the physical array: along a dimension in blocks it has whole blocks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .axes import Range
 
 
 class PieceLocation(NamedTuple):
-    """Where a piece of a window is in its array, and where in the chunk, or part of one, that is handed to the task."""
+    """The place of a piece of a window in its array, and in the chunk, or part of one, that the task is given."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
-    take: tuple[slice, ...] | None  # of that; None: all of it
-    part: int | None  # its number, where the chunk is handed over in parts
+    take: tuple[slice, ...] | None  # of what the task is given; None: all of it
+    part: int | None  # its number, if the task is given a list of parts
     source_shape: tuple[int, ...]  # of the chunk, part of it or array that holds the piece
     chunk: tuple[int, ...]  # its index, for errors
 
@@ -64,30 +64,30 @@ def physical_window(layout: Layout, shape: Sequence[int], window: Sequence[Range
 
 
 def gathered(
-    pieces: Sequence[tuple[tuple[int, ...], np.ndarray]], ranges: Sequence[Range], lacking: bool = False
+    pieces: Sequence[tuple[tuple[int, ...], np.ndarray]], ranges: Sequence[Range], allow_gaps: bool = False
 ) -> np.ndarray:
-    """The array at `ranges`, of pieces that lie where their first numbers say: a view of one, or a copy of several.
+    """The array at `ranges`, from pieces (starts, array): a view of one, or a copy of several.
 
-    With `lacking` there may be no pieces of some of it, which is 0 then.
+    With `allow_gaps` it is 0 where there is no piece.
     """
     shape = tuple(stop - start for start, stop in ranges)
     for starts, array in pieces:
         if all(s <= a and b <= s + n for s, (a, b), n in zip(starts, ranges, array.shape)):
             return array[tuple(slice(a - s, b - s) for s, (a, b) in zip(starts, ranges))]
-    gathered_array, filled = empty(shape, pieces[0][1].dtype, "dask"), 0
-    if lacking:
-        gathered_array[...] = 0
+    result, filled = empty(shape, pieces[0][1].dtype, "dask"), 0
+    if allow_gaps:
+        result[...] = 0
     for starts, array in pieces:
-        to, of = [], []
+        dst, src = [], []
         for s, n, (a, b) in zip(starts, array.shape, ranges):
             low, high = s if s > a else a, s + n if s + n < b else b
             if low >= high:
                 break
-            to.append(slice(low - a, high - a))
-            of.append(slice(low - s, high - s))
+            dst.append(slice(low - a, high - a))
+            src.append(slice(low - s, high - s))
         else:
-            part = array[tuple(of)]
-            gathered_array[tuple(to)] = part
+            part = array[tuple(src)]
+            result[tuple(dst)] = part
             filled += part.size
-    assert lacking or filled == prod(shape), f"{filled} of {prod(shape)} elements of a window were given"
-    return gathered_array
+    assert allow_gaps or filled == prod(shape), f"{filled} of {prod(shape)} elements of a window were given"
+    return result

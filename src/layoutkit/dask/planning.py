@@ -16,7 +16,7 @@ from dask.order import order
 from dask.system import CPU_COUNT
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
-from .about import About
+from .operation_info import OperationInfo
 
 WHOLE = "whole"
 
@@ -114,34 +114,34 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
     keys = list(dask.core.flatten(best.__dask_keys__()))
     nodes: dict[Hashable, GraphNode] = dict(best.__dask_graph__())
     layers = getattr(y.__dask_graph__(), "layers", {}).values()
-    sizes = _Sizes([layer.about for layer in layers if hasattr(layer, "about")])
+    sizes = _Sizes([layer.info for layer in layers if hasattr(layer, "info")])
     if len(keys) > 1:  # `compute` puts chunks together; that one task waits for all others changes their order
         nodes[WHOLE] = Task(WHOLE, list, *map(TaskRef, keys))
         keys, sizes.whole = [WHOLE], getattr(y, "nbytes", 0)
-    abouts, peak = sizes.abouts, _peak(nodes, keys, sizes, workers * threads, workers)
+    infos, peak = sizes.infos, _peak(nodes, keys, sizes, workers * threads, workers)
     return Plan(
-        len(nodes) - (WHOLE in nodes), sum(a.read for a in abouts), sum(a.read - a.touched for a in abouts),
-        sum(a.copied for a in abouts), peak, workers, threads, tuple(a.line() for a in abouts),
+        len(nodes) - (WHOLE in nodes), sum(a.read for a in infos), sum(a.read - a.touched for a in infos),
+        sum(a.copied for a in infos), peak, workers, threads, tuple(a.line() for a in infos),
     )  # fmt: skip
 
 
 class _Sizes:
     """Bytes of the results of tasks, and of the memory that they need while they run."""
 
-    def __init__(self, abouts: Sequence[About]) -> None:
-        self.abouts, self.whole = abouts, 0
-        self._by_name: dict[str, About] = {}
-        self._shared = {a.shared: a.shared_bytes for a in abouts}
-        for about in abouts:
-            for name in about.names:
-                self._by_name.setdefault(name, about)
+    def __init__(self, infos: Sequence[OperationInfo]) -> None:
+        self.infos, self.whole = infos, 0
+        self._by_name: dict[str, OperationInfo] = {}
+        self._shared = {a.maker_key: a.shared_bytes for a in infos}
+        for info in infos:
+            for name in info.names:
+                self._by_name.setdefault(name, info)
 
     def result(self, key: Any) -> int:
         """Bytes of the result of the task `key` of a graph that is not optimised; 0 if that is not known."""
         if key in self._shared:
             return self._shared[key]
-        about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
-        return 0 if about is None else about.nbytes(key)
+        info = self._by_name.get(key[0]) if isinstance(key, tuple) else None
+        return 0 if info is None else info.nbytes(key)
 
     def of(self, node: GraphNode) -> tuple[int, int]:
         """Bytes of the result of a task, and of all other memory that it allocates until it is done."""
@@ -154,8 +154,8 @@ class _Sizes:
         return result_bytes, within + scratch
 
     def _scratch(self, key: Any) -> int:
-        about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
-        return about.scratch(key) if about is not None and key[0] == about.name else 0
+        info = self._by_name.get(key[0]) if isinstance(key, tuple) else None
+        return info.scratch(key) if info is not None and key[0] == info.name else 0
 
 
 def _fused(node: GraphNode) -> tuple[Mapping[Any, GraphNode], Any]:
@@ -174,40 +174,40 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
     for key, others in waits.items():
         for dependency in others:
             users[dependency].add(key)
-    kept = set(keys)
-    left = {key: len(others) for key, others in users.items()}
-    of = {key: sizes.of(node) for key, node in nodes.items()}
+    outputs = set(keys)
+    users_left = {key: len(others) for key, others in users.items()}
+    memory = {key: sizes.of(node) for key, node in nodes.items()}
     ready = sorted((key for key, others in waits.items() if not others), key=rank.__getitem__, reverse=True)
     running: list[tuple[float, int, Any]] = []
-    now, in_use, most = 0.0, 0, 0
+    now, in_use, peak = 0.0, 0, 0
     while ready or running:
         while ready and len(running) < slots:
             key = ready.pop()
-            result_bytes, scratch = of[key]
+            result_bytes, scratch = memory[key]
             in_use += result_bytes + scratch
-            time = result_bytes + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
+            time = result_bytes + scratch + sum(memory[d][0] for d in nodes[key].dependencies if d in memory) + 1
             heapq.heappush(running, (now + time, rank[key], key))
-        most = max(most, in_use)
+        peak = max(peak, in_use)
         now, _, key = heapq.heappop(running)
-        in_use -= of[key][1]
+        in_use -= memory[key][1]
         for dependency in nodes[key].dependencies:
-            if dependency in left:
-                left[dependency] -= 1
-                if not left[dependency] and dependency not in kept:
-                    in_use -= of[dependency][0]
-        new = []
+            if dependency in users_left:
+                users_left[dependency] -= 1
+                if not users_left[dependency] and dependency not in outputs:
+                    in_use -= memory[dependency][0]
+        ready_now = []
         for user in users[key]:
             waits[user].discard(key)
             if not waits[user]:
-                new.append(user)
-        if not users[key] and key not in kept:
-            in_use -= of[key][0]
-        ready += sorted(new, key=rank.__getitem__, reverse=True)
-    results = [of[key][0] for key, node in nodes.items() if not isinstance(node, DataNode) and key != WHOLE]
-    # A thread lets go of a result a bit later, and so does the allocator of its memory.
-    most += slots * max(results, default=0)
-    shared = sum(of[key][0] for key, node in nodes.items() if isinstance(node, DataNode))
-    return most if workers == 1 else (most - shared) // workers + shared
+                ready_now.append(user)
+        if not users[key] and key not in outputs:
+            in_use -= memory[key][0]
+        ready += sorted(ready_now, key=rank.__getitem__, reverse=True)
+    results = [memory[key][0] for key, node in nodes.items() if not isinstance(node, DataNode) and key != WHOLE]
+    # Threads and allocators release memory a bit later.
+    peak += slots * max(results, default=0)
+    shared = sum(memory[key][0] for key, node in nodes.items() if isinstance(node, DataNode))
+    return peak if workers == 1 else (peak - shared) // workers + shared
 
 
 def _size(nbytes: float) -> str:

@@ -16,12 +16,12 @@ from ..formats.layout import Layout
 from ..grad import pool as memory
 from ..graph.operators.windows import out_size
 from .axes import Range, Window, WindowAxis
-from .chunking import Cutting, cuts_of
+from .chunking import DimCuts, cuts_of
 from .lazy import lazily, placeholder, with_batch, without_batch
 from .physical_windows import PhysicalWindow, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
-from .shared import Measured
+from .shared_costs import SharedCosts
 from .sources import source_of
 from .task_graph import tiled
 from .tile_compute import compute_tile, pads_of, strips_of
@@ -40,32 +40,32 @@ class Pooling:
     axes : tuple of WindowAxis
         Of images and the spatial dimensions.
     dtype : dtype
-    up : bool
-        ceil_mode of the whole.
+    ceil_mode : bool
+        Of the whole.
     options : dict
         Keywords of the function.
     """
 
     def __init__(
-        self, function, layout: Layout, shape, axes: tuple[WindowAxis, ...], dtype: np.dtype, up: bool, options: dict
+        self, function, layout: Layout, shape, axes: tuple[WindowAxis, ...], dtype, ceil_mode: bool, options: dict
     ):
         self.function, self.what = function, function.__name__
         self.layout, self.shape, self.axes, self.dtype = layout, shape, axes, dtype
-        self.up, self.options = up, options
+        self.ceil_mode, self.options = ceil_mode, options
 
     def __dask_tokenize__(self):
-        return self.what, self.layout, self.shape, self.axes, str(self.dtype), self.up, self.options
+        return self.what, self.layout, self.shape, self.axes, str(self.dtype), self.ceil_mode, self.options
 
     def window(self, dim: int, outputs: Range) -> Range:
         """The input that a range of outputs reads along a dimension."""
         return outputs if dim == 1 else self.axes[max(0, dim - 1)].window(*outputs).inputs
 
-    kinds: tuple[str, ...] = ("reorder ",)
-    measured: Measured | None = None
+    key_prefixes: tuple[str, ...] = ("reorder ",)
+    shared_costs: SharedCosts | None = None
     nbytes = 0
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """See `reads.Work`: of a strip the assembled input, and copies in another layout."""
+        """See `reads.TileMaker`: of a strip the assembled input, and copies in another layout."""
         strip = list(outputs)
         if gathers:
             layout, itemsize = self.layout, self.dtype.itemsize
@@ -79,10 +79,10 @@ class Pooling:
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         def compute(x: np.ndarray, box: PhysicalWindow, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
             wholes = (w.over or w.outputs == (0, axis.out) for w, axis in zip(windows, self.axes))
-            up, pads = self.up and any(wholes), pads_of(box, windows)
-            if up:
-                pads = tuple(map(self._with_all, self.axes[1:], box.shape[2:], pads, outputs[2:]))
-            return self.function(x, padding=pads, ceil_mode=up, shape=box.shape, out=out, **self.options)
+            ceil_mode, pads = self.ceil_mode and any(wholes), pads_of(box, windows)
+            if ceil_mode:
+                pads = tuple(map(self._with_last_output, self.axes[1:], box.shape[2:], pads, outputs[2:]))
+            return self.function(x, padding=pads, ceil_mode=ceil_mode, shape=box.shape, out=out, **self.options)
 
         channels = tile.outputs[1]
         return compute_tile(
@@ -90,7 +90,7 @@ class Pooling:
         )
 
     @staticmethod
-    def _with_all(axis: WindowAxis, size: int, pads: Range, outputs: Range) -> Range:
+    def _with_last_output(axis: WindowAxis, size: int, pads: Range, outputs: Range) -> Range:
         """Padding with which ceil_mode gives all of some outputs: it drops a last one that reads nothing but padding,
         which may not be the last of the whole."""
         count = out_size(size, axis.reach, axis.stride, 1, pads, up=1)
@@ -138,9 +138,9 @@ def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, *
     options |= {name: attributes[name] for name in ("count_include_pad",) if name in attributes}
     options["threads"] = check_threads(1 if threads is None else threads)
     dtype = source.dtype
-    up = bool(attributes.get("ceil_mode", False))
-    work = Pooling(model, layout, shape, (batch, *spatial), dtype, up, options)
-    dims = [Cutting(axis, layout.block(dim)) for dim, axis in enumerate((batch, channels, *spatial))]
+    ceil_mode = bool(attributes.get("ceil_mode", False))
+    work = Pooling(model, layout, shape, (batch, *spatial), dtype, ceil_mode, options)
+    dims = [DimCuts(axis, layout.block(dim)) for dim, axis in enumerate((batch, channels, *spatial))]
     cuts = cuts_of(source, layout, layout, dims, dtype, chunks, what)
     y = tiled(work, [Reads(source, layout, shape, work.window)], Result(layout, p.shape, dtype, cuts))
     return without_batch(y, layout, single)

@@ -1,4 +1,4 @@
-"""What an operation on arrays past memory reads and makes: its inputs, its result, and what makes a tile of it."""
+"""The inputs and the result of an operation on arrays past memory, and the interface of what makes its tiles."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import numpy as np
 from ..formats.layout import Layout
 from .axes import ChunkSlice, Range, Run, ranges
 from .physical_windows import PhysicalWindow, PieceLocation, physical_window
-from .shared import Measured
+from .shared_costs import SharedCosts
 from .sources import Source
 
 Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
 
 
 class Tile(NamedTuple):
-    """A tile of a result: which of its indices it has, by logical dimension, and by source the pieces it is made of."""
+    """A tile of a result: its indices, by logical dimension, and by source the pieces that it is made of."""
 
     outputs: tuple[Range, ...]
     places: tuple[tuple[PieceLocation, ...], ...]
 
 
-class Work(Protocol):
-    """What makes tiles: it travels to each worker once."""
+class TileMaker(Protocol):
+    """What makes tiles; it is sent to each worker once."""
 
     what: str
-    kinds: tuple[str, ...]  # how the keys of its problems begin in the cost table
-    measured: Measured | None  # what is known of them, if it travels
+    key_prefixes: tuple[str, ...]  # of its problems in the cost table
+    shared_costs: SharedCosts | None  # of these problems, sent along
 
     @property
     def nbytes(self) -> int:
-        """Of what it carries."""
+        """Bytes of its arrays."""
         ...
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
@@ -52,7 +52,7 @@ class Reads(NamedTuple):
     window : callable
         ``window(dim, outputs)`` gives the range of the input's dimension that a range of outputs reads.
     runs : callable, optional
-        ``runs(dim, start, stop)`` says where the values of a window come from, if not from there.
+        ``runs(dim, start, stop)`` gives the sources of the values of a window, if not the window itself.
     """
 
     source: Source
@@ -76,13 +76,14 @@ class Reads(NamedTuple):
         return physical_window(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
 
     def outputs(self, by_dim: Sequence[Any]) -> list[Any]:
-        """What a result has by dimension, for the dimensions of this input; of those that it has not, nothing."""
+        """What a result has by dimension, for the dimensions of this input: nothing for those that it lacks."""
         return [*by_dim, *[[(0, 0)]] * self.layout.rank][: self.layout.rank]
 
     def box(self, outputs: Sequence[Range]) -> PhysicalWindow:
         """The box of what a tile reads."""
-        more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
-        return physical_window(self.layout, self.shape, [self.window(dim, wanted) for dim, wanted in enumerate(more)])
+        ranges_of = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
+        window = [self.window(dim, outputs) for dim, outputs in enumerate(ranges_of)]
+        return physical_window(self.layout, self.shape, window)
 
     def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
         """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
@@ -93,15 +94,15 @@ class Reads(NamedTuple):
             last = max(last, stop)
         return [stop - start for start, stop in spans], once
 
-    def in_grains(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
+    def in_read_units(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
         """By dimension, how much of the axis of its whole all tiles read in whole chunks of a file."""
         totals = []
         for dim, outputs in enumerate(self.outputs(by_dim)):
             axis, total = self.layout.digits(dim)[0], 0
-            grain, size = self.source.grain[axis], self.source.shape[axis]  # type: ignore[union-attr]
+            read_unit, size = self.source.read_unit[axis], self.source.shape[axis]  # type: ignore[union-attr]
             for each in outputs:
                 start, stop = self.span(dim, each)
-                total += min(size, -(-stop // grain) * grain) - max(0, start) // grain * grain
+                total += min(size, -(-stop // read_unit) * read_unit) - max(0, start) // read_unit * read_unit
             totals.append(total)
         return totals
 

@@ -18,11 +18,11 @@ from ..reorders.box import bounds
 from ..reorders.convert import Numbers
 from ..reorders.strided_regions import has_steps
 from .axes import Range, WindowAxis
-from .chunking import Cutting, cuts_of
+from .chunking import DimCuts, cuts_of
 from .lazy import in_memory, lazily, placeholder
 from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
-from .shared import Measured
+from .shared_costs import SharedCosts
 from .sources import source_of
 from .task_graph import tiled
 
@@ -46,8 +46,8 @@ class Reordering:
     """
 
     what = "reorder"
-    kinds: tuple[str, ...] = ("reorder ",)
-    measured: Measured | None = None
+    key_prefixes: tuple[str, ...] = ("reorder ",)
+    shared_costs: SharedCosts | None = None
 
     def __init__(self, src: Layout, dst: Layout, shape, starts, dtype: np.dtype, options: dict[str, Any]) -> None:
         self.src, self.dst, self.shape, self.starts, self.dtype = src, dst, shape, starts, dtype
@@ -66,7 +66,7 @@ class Reordering:
         return sum(value.nbytes for value in self.options.values() if isinstance(value, np.ndarray))
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """See `reads.Work`: none, as pieces are written to their places one by one."""
+        """See `reads.TileMaker`: none, as pieces are written to their places one by one."""
         return 0
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
@@ -74,7 +74,7 @@ class Reordering:
         box = physical_window(self.src, self.shape, window)
         logical_shape = [stop - start for start, stop in window]
         pads = tuple(logical_shape) != self.dst.full_shape(logical_shape)
-        if len(pieces[0]) == 1 or pads or self._along or not self._whole_blocks(pieces[0]):
+        if len(pieces[0]) == 1 or pads or self._has_parameter_arrays or not self._whole_blocks(pieces[0]):
             region = [(skip, skip + stop - start) for skip, (start, stop) in zip(box.skip, window)]
             x = gathered(pieces[0], box.ranges)
             if region == [(0, n) for n in box.shape]:
@@ -83,7 +83,7 @@ class Reordering:
         return self._of_pieces(window, pieces[0])
 
     @property
-    def _along(self) -> bool:
+    def _has_parameter_arrays(self) -> bool:
         """Whether there are parameters for each index of a dimension, which is not cut then."""
         return any(np.ndim(self.options[name]) for name in PARAMETERS)
 
@@ -91,7 +91,7 @@ class Reordering:
         return all(n == f.size for _, array in pieces for n, f in zip(array.shape, self.src.factors) if f.size)
 
     def _of_pieces(self, window: Sequence[Range], pieces: Pieces) -> np.ndarray:
-        """Each piece goes where it belongs, and is read once."""
+        """Reorder each piece into its place in the result, so that it is read once."""
         logical_shape = [stop - start for start, stop in window]
         result = empty(self.dst.physical_shape(logical_shape), self.dtype, self.what)
         for starts, array in pieces:
@@ -137,8 +137,8 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     starts, out = tuple(start for start, _, _ in box), tuple(stop - start for start, stop, _ in box)
     src, dst = src.dense, dst.dense
     work = Reordering(src, dst, logical_shape, starts, bound.dtype, options)
-    fixed = np.atleast_1d(options.get("axis", 1)).tolist() if work._along else []
+    fixed = np.atleast_1d(options.get("axis", 1)).tolist() if work._has_parameter_arrays else []
     axes = [WindowAxis(n, m, before=-start) for n, m, start in zip(logical_shape, out, starts)]
-    dims = [Cutting(axis, 0 if dim in fixed else dst.block(dim)) for dim, axis in enumerate(axes)]
+    dims = [DimCuts(axis, 0 if dim in fixed else dst.block(dim)) for dim, axis in enumerate(axes)]
     cuts = cuts_of(source, src, dst, dims, bound.dtype, chunks, what)
     return tiled(work, [Reads(source, src, logical_shape, work.window)], Result(dst, out, bound.dtype, cuts))

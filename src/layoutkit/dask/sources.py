@@ -1,4 +1,4 @@
-"""What tiles read: the chunks of a dask array, or the regions of an array in a file."""
+"""The sources of tiles: chunks of a dask array, or regions of an array in a file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .axes import ChunkSlice, Range, Run, parts
 from .files import check_open, described, location, version
 from .physical_windows import PieceLocation
 
-DECODED = 10  # chunks that Zarr reads at a time, its ``async.concurrency``
-COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
+CONCURRENT_CHUNKS = 10  # chunks that Zarr reads at a time, its ``async.concurrency``
+COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk is freed, and only the copies are sent
 PAGE = 4096  # bytes of a file that are read together
 
 ChunkSlices = tuple[ChunkSlice, ...]  # by physical axis, what one piece of a window is
 
 
-class Chunks:
-    """A dask array: a tile takes chunks whole, and of those of its neighbours copies of what it needs.
+class ChunkedArray:
+    """A dask array: tiles read whole chunks, and copies of the parts of their neighbours' that they need.
 
     All that is copied of a chunk is copied by one task.
     """
@@ -41,7 +41,7 @@ class Chunks:
 
     @property
     def token(self) -> str:
-        """What tells it from others."""
+        """A name that no other source has."""
         return self.array.name
 
     def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
@@ -49,13 +49,13 @@ class Chunks:
         return parts(runs, self.ends[axis])
 
     def need(self, slices: ChunkSlices) -> None:
-        """Tell of a piece of a window, before any is asked for."""
+        """Register a piece of a window; all are registered before `piece` is called."""
         if not all(part.whole for part in slices):
             cut = self._cut.setdefault(_index(slices), {})
             cut.setdefault(_box(slices), (len(cut), slices))
 
     def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
-        """What holds a piece of a window, and its place there."""
+        """The task or data that has a piece of a window, and its location there."""
         index, take, part = _index(slices), None, None
         chunk_shape = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
         key: tuple = (self.array.name, *index)
@@ -76,7 +76,7 @@ class Chunks:
                 chunk_shape = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
                 whole = PieceLocation((0,) * len(chunk_shape), chunk_shape, None, None, chunk_shape, index)
                 takes = [tuple(part.take for part in slices) for _, slices in cut.values()]
-                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype, len(chunk_shape))
+                key, checked = self._key(index, token), ChunkCheck(self.what, self.name, self.dtype, len(chunk_shape))
                 nodes[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
         return nodes
 
@@ -87,7 +87,7 @@ class Chunks:
         return self.dtype.itemsize * sum(math.prod(_shape(slices)) for slices in cut)
 
     def _is_copied(self, index: tuple[int, ...]) -> bool:
-        """Whether what tiles need of a chunk is copied: asked once all of it was told."""
+        """Whether what tiles need of a chunk is copied."""
         elements = sum(math.prod(_shape(slices)) for _, slices in self._cut[index].values())
         return elements <= COPIED_SHARE * math.prod(sizes[i] for sizes, i in zip(self.chunks, index))
 
@@ -114,35 +114,35 @@ def _box(slices: ChunkSlices) -> tuple:
 
 
 def _shape(slices: ChunkSlices) -> tuple[int, ...]:
-    """Of the part of a chunk that a piece is; where an index is repeated, it has that once."""
+    """The shape of the part of a chunk that a piece is; a repeated index counts once."""
     return tuple(1 if part.repeats else part.length for part in slices)
 
 
-class Stored:
+class StoredArray:
     """An array in a file, such as Zarr's or HDF5's: tiles read the regions that they need."""
 
     def __init__(self, array: Any, what: str, name: str) -> None:
         self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
         self.what, self.name = what, name
         self.region = Regions(array, what, name)
-        self.grain = _grain(array)
-        self._at_a_time = DECODED if type(array).__module__.startswith("zarr") else 1
+        self.read_unit = _read_unit(array)
+        self._at_a_time = CONCURRENT_CHUNKS if type(array).__module__.startswith("zarr") else 1
         self.key = f"{name}-{da.core.tokenize(self.region)}"
 
     @property
     def token(self) -> str:
-        """What tells it from others."""
+        """A name that no other source has."""
         return self.key
 
     def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
-        """The parts that runs along a physical axis are."""
+        """The parts of the axis that runs are."""
         return parts(runs, [self.shape[axis]])
 
     def need(self, slices: ChunkSlices) -> None:
-        """Tell of a piece of a window."""
+        """Nothing to register."""
 
     def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
-        """What holds a piece of a window, and its place there."""
+        """The task or data that has a piece of a window, and its location there."""
         starts, shape = tuple(part.at for part in slices), tuple(part.length for part in slices)
         return TaskRef(self.key), PieceLocation(
             starts, shape, tuple(part.take for part in slices), None, self.shape, ()
@@ -154,16 +154,16 @@ class Stored:
 
     def buffers(self, ranges: Sequence[Range]) -> int:
         """Bytes of the chunks of the file that its library holds while it reads a region."""
-        met = math.prod(-(-stop // n) - start // n for n, (start, stop) in zip(self.grain, ranges))
-        return min(met, self._at_a_time) * math.prod(self.grain) * self.dtype.itemsize
+        count = math.prod(-(-stop // n) - start // n for n, (start, stop) in zip(self.read_unit, ranges))
+        return min(count, self._at_a_time) * math.prod(self.read_unit) * self.dtype.itemsize
 
     def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
         """Of the parts that are copied of a chunk, or of all."""
         return 0
 
 
-def _grain(array: Any) -> tuple[int, ...]:
-    """What is read at least, by axis: a chunk of the file (of Zarr with shards it has both), or a page."""
+def _read_unit(array: Any) -> tuple[int, ...]:
+    """The least that is read, by axis: a chunk of the file (not a shard of Zarr), or a page."""
     chunks = getattr(array, "chunks", None)
     if chunks and len(chunks) == len(array.shape):
         return tuple(map(int, chunks))
@@ -173,22 +173,22 @@ def _grain(array: Any) -> tuple[int, ...]:
     return tuple(max(1, min(int(n), page)) if axis == inner else 1 for axis, n in enumerate(array.shape))
 
 
-Source = Chunks | Stored
+Source = ChunkedArray | StoredArray
 
 
 def source_of(array: Any, what: str, name: str) -> Source:
     """What tiles of an argument read."""
     check_open(array, what, name)
     if isinstance(array, da.Array):
-        return Chunks(array, what, name)
+        return ChunkedArray(array, what, name)
     if isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
-        return Chunks(da.from_array(array), what, name)
+        return ChunkedArray(da.from_array(array), what, name)
     if isinstance(array, Tensor):
         raise TypeError(f"{what}: {name} is a Tensor, which is in memory: give its array, and its layout")
     if hasattr(array, "shape") and hasattr(array, "__getitem__") and _has_dtype(array):
-        return Stored(array, what, name)
-    kinds = "a dask array, or an array of Zarr, HDF5 or numpy"
-    raise TypeError(f"{what}: {name}: expected {kinds}, got {type(array).__name__}")
+        return StoredArray(array, what, name)
+    expected = "a dask array, or an array of Zarr, HDF5 or numpy"
+    raise TypeError(f"{what}: {name}: expected {expected}, got {type(array).__name__}")
 
 
 def _has_dtype(array: Any) -> bool:
@@ -214,18 +214,18 @@ class Regions:
         return self._array
 
     def read(self, region: tuple[slice, ...]) -> np.ndarray:
-        """A region; slices may go backwards. An error says which one it was."""
-        ahead = tuple(s if s.step in (None, 1) else slice(0 if s.stop is None else s.stop + 1, s.start + 1)
+        """Read a region, whose slices may go backwards; errors name it."""
+        forwards = tuple(s if s.step in (None, 1) else slice(0 if s.stop is None else s.stop + 1, s.start + 1)
                       for s in region)  # fmt: skip
         try:
-            elements = np.asarray(self.array[ahead])
-            if elements.dtype != self.dtype or elements.shape != (shape := tuple(s.stop - s.start for s in ahead)):
+            elements = np.asarray(self.array[forwards])
+            if elements.dtype != self.dtype or elements.shape != (shape := tuple(s.stop - s.start for s in forwards)):
                 raise ValueError(f"expected {self.dtype} of shape {shape}, got {elements.dtype} of {elements.shape}")
         except Exception as error:
-            at = ", ".join(f"{s.start}:{s.stop}" for s in ahead)
+            at = ", ".join(f"{s.start}:{s.stop}" for s in forwards)
             raise OSError(f"{self.what}: {self.name}[{at}] of {self.text} cannot be read: {error}") from error
-        back = tuple(slice(None, None, s.step) for s in region)
-        return elements if ahead == region else elements[back]
+        steps = tuple(slice(None, None, s.step) for s in region)
+        return elements if forwards == region else elements[steps]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | ({} if self.place is None else {"_array": None})
@@ -235,8 +235,8 @@ class Regions:
         return self.what, self.name, what
 
 
-class Checked(NamedTuple):
-    """Whether chunks are what their array says they are; if not, the error names the chunk."""
+class ChunkCheck(NamedTuple):
+    """Checks that chunks are as their array says; errors name the chunk."""
 
     what: str
     name: str
@@ -261,15 +261,15 @@ def _array(value: Any, where: str) -> np.ndarray:
 
 
 def parts_of(
-    chunk: Any, checked: Checked, place: PieceLocation, takes: Sequence[tuple[slice, ...]]
+    chunk: Any, checked: ChunkCheck, place: PieceLocation, takes: Sequence[tuple[slice, ...]]
 ) -> list[np.ndarray]:
     """Copies of parts of a chunk."""
     array = checked(chunk, place)
     return [array[take].copy() for take in takes]
 
 
-def piece_of(chunk: Any, checked: Checked, place: PieceLocation) -> np.ndarray:
-    """The array of a piece: what holds it, cut, or read."""
+def piece_of(chunk: Any, checked: ChunkCheck, place: PieceLocation) -> np.ndarray:
+    """The array of a piece: read from a file, or cut from what the task is given."""
     if isinstance(chunk, Regions):
         array = chunk.read(place.take or ())
     else:

@@ -1,4 +1,4 @@
-"""Results past memory are written into arrays in files: each chunk by the task that makes it."""
+"""Writing results past memory into arrays in files: each chunk by the task that makes it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dask.task_spec import Task, TaskRef
 from .files import check_open, described, is_h5py, location
 from .sources import check_sizes
 
-COUNTED = 4  # tiles that one task counts
-_WRITING = threading.Lock()  # of all files of HDF5 in this process
+TILES_PER_COUNT = 4  # tiles that a task of the count waits for
+_HDF5 = threading.Lock()  # of all its files in this process
 
 Region = tuple[slice, ...]
 
@@ -48,7 +48,7 @@ class Target:
 
     @property
     def units(self) -> tuple[int, ...] | None:
-        """What is written at least, by axis: shards or chunks; None where any part can be written by itself."""
+        """The least that is written, by axis: shards or chunks; None where any part can be written by itself."""
         if isinstance(self._array, np.ndarray) or is_h5py(self._array):
             return None
         sizes = getattr(self._array, "shards", None) or getattr(self._array, "chunks", None)
@@ -65,12 +65,12 @@ class Target:
         return not getattr(self._array, "read_only", False)
 
     def write(self, region: Region, tile: np.ndarray) -> None:
-        """Write a region. An error says which one it was."""
+        """Write a region; errors name it."""
         try:
             if self._array is None and self.place is not None:
                 self._array = self.place.open("r+")
             if is_h5py(self._array):
-                with _WRITING:
+                with _HDF5:
                     self._array[region] = tile
             else:
                 self._array[region] = tile
@@ -80,11 +80,11 @@ class Target:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.local:
-            raise TypeError(f"store: {self.text} cannot be written by other processes: {_ELSEWHERE}")
+            raise TypeError(f"store: {self.text} cannot be written by other processes: {_ALTERNATIVES}")
         return self.__dict__ | ({} if self.place is None else {"_array": None})
 
 
-_ELSEWHERE = "store into an array of Zarr, or compute with scheduler='threads'"
+_ALTERNATIVES = "store into an array of Zarr, or compute with scheduler='threads'"
 
 
 def store(y: da.Array, target: Any, *, region: Region | None = None, compute: bool = True) -> Delayed | None:
@@ -212,18 +212,18 @@ def _check_scheduler(y: da.Array, to: Target) -> None:
     get = get_scheduler(collections=[y])
     client = getattr(sys.modules.get("distributed"), "Client", ())
     if isinstance(getattr(get, "__self__", None), client):
-        raise TypeError(f"store: {to.text} cannot be written by workers of dask.distributed: {_ELSEWHERE}")
+        raise TypeError(f"store: {to.text} cannot be written by workers of dask.distributed: {_ALTERNATIVES}")
     if getattr(get, "__module__", "") == "dask.multiprocessing":
-        raise TypeError(f"store: {to.text} cannot be written by other processes: {_ELSEWHERE}")
+        raise TypeError(f"store: {to.text} cannot be written by other processes: {_ALTERNATIVES}")
 
 
 def _writes(y: da.Array, to: Target, starts: Sequence[int]) -> Writes:
-    """A task for each chunk, and tasks that count what is done, a few at a time and one after another.
+    """A task for each chunk, and a chain of tasks that each wait for a few of them.
 
-    A task that waited for all of them would be what dask's order leads to: it would load every chunk before the first
-    tile is made. That the count goes on from chunk to chunk makes tiles follow one another as well.
+    With a single task that waits for all, dask would order all loading of chunks before the first tile. The chain makes
+    it compute tiles one after another.
     """
-    name = f"store-{uuid.uuid4().hex}"  # it is done each time it is asked for
+    name = f"store-{uuid.uuid4().hex}"  # it runs each time it is computed
     begins = [[start, *(start + end for end in itertools.accumulate(sizes))] for sizes, start in zip(y.chunks, starts)]
     graph: dict[Any, Any] = {}
     for key in flatten(y.__dask_keys__()):
@@ -231,9 +231,9 @@ def _writes(y: da.Array, to: Target, starts: Sequence[int]) -> Writes:
         if math.prod(s.stop - s.start for s in region):
             graph[name, *key[1:]] = Task((name, *key[1:]), to.write, region, TaskRef(key))
     counted: list[Any] = []
-    for number, some in enumerate(_batched(list(graph), COUNTED)):
+    for number, batch in enumerate(_batched(list(graph), TILES_PER_COUNT)):
         key = (f"stored-{name}", number)
-        graph[key] = Task(key, _done, *map(TaskRef, (*some, *counted[-1:])))
+        graph[key] = Task(key, _done, *map(TaskRef, (*batch, *counted[-1:])))
         counted.append(key)
     graph[name] = Task(name, _done, *map(TaskRef, counted[-1:]))
     arrays: list[Any] = [y]
@@ -241,7 +241,7 @@ def _writes(y: da.Array, to: Target, starts: Sequence[int]) -> Writes:
 
 
 def _done(*written: None) -> None:
-    """Waits for all that is written."""
+    """A task that waits for its arguments."""
 
 
 def _batched(keys: Sequence[Any], count: int) -> list[Sequence[Any]]:

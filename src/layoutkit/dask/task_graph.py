@@ -1,4 +1,4 @@
-"""From an operation to a dask array: a task for each tile of the result, which depends on the chunks it reads alone."""
+"""The dask array of an operation: a task for each tile of the result, which depends on the chunks that it reads."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from dask.task_spec import DataNode, Task, TaskRef
 from ..choosing.plan import SlowPathWarning
 from ..choosing.warn import without
 from ..memory.pool import pool
-from .about import About
 from .axes import ranges
-from .reads import Reads, Result, Tile, Work
-from .shared import Measured
-from .sources import Checked, Chunks, Source, piece_of
+from .operation_info import OperationInfo
+from .reads import Reads, Result, Tile, TileMaker
+from .shared_costs import SharedCosts
+from .sources import ChunkCheck, ChunkedArray, Source, piece_of
 
-KEPT_TILES = 2  # as much memory stays for the next ones
-MAX_CARRIED = 4096  # bytes of work that each task carries
+KEPT_TILES = 2  # whose memory stays for the next ones
+MAX_CARRIED = 4096  # bytes of a maker that is part of each task
 
 
 class Layer(MaterializedLayer):
-    """The tasks of an operation; what `plan` is told about it does not travel with them."""
+    """The tasks of an operation; its info, for `plan`, is not pickled with them."""
 
-    about: About
+    info: OperationInfo
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "about"}
+        return {name: value for name, value in self.__dict__.items() if name != "info"}
 
 
 def _made_by_us(source: Source) -> bool:
-    return isinstance(source, Chunks) and hasattr(source.array.dask.layers.get(source.array.name), "about")
+    return isinstance(source, ChunkedArray) and hasattr(source.array.dask.layers.get(source.array.name), "info")
 
 
-def run(work: Work, tile: Tile, checks: Sequence[Checked], *chunks: Any) -> np.ndarray:
+def run(work: TileMaker, tile: Tile, checks: Sequence[ChunkCheck], *chunks: Any) -> np.ndarray:
     """Make a tile: what a task of the graph does."""
-    left, pieces = iter(chunks), []
+    remaining, pieces = iter(chunks), []
     for places, checked in zip(tile.places, checks):
-        located = [(place.starts, piece_of(next(left), checked, place)) for place in places]
+        located = [(place.starts, piece_of(next(remaining), checked, place)) for place in places]
         pieces.append(located or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
     with without(SlowPathWarning):  # `tiled` warns, once
         result = work(tile, pieces)
@@ -50,7 +50,7 @@ def run(work: Work, tile: Tile, checks: Sequence[Checked], *chunks: Any) -> np.n
     return result
 
 
-def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
+def tiled(work: TileMaker, reads: Sequence[Reads], result: Result) -> da.Array:
     """The dask array of an operation's result.
 
     The axes of blocks are in one chunk.
@@ -59,35 +59,35 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
     if 0 in result.shape:
         return da.empty(result.layout.physical_shape(result.shape), dtype=result.dtype)
     token = tokenize(what, work, [r.source.token for r in reads], result)
-    name, shared = f"{what}-{token}", f"{what}-work-{token}"
-    # Work that carries little travels in each task where tiles are made of tiles: so dask makes one task of both.
-    apart = work.nbytes > MAX_CARRIED or not any(_made_by_us(r.source) for r in reads)
-    checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
+    name, maker_key = f"{what}-{token}", f"{what}-work-{token}"
+    # A small maker is part of each task where tiles are made of tiles: so dask fuses both tasks.
+    is_separate = work.nbytes > MAX_CARRIED or not any(_made_by_us(r.source) for r in reads)
+    checks = tuple(ChunkCheck(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
-    along = [[[r.parts(dim, x) for x in outputs] for dim, outputs in enumerate(r.outputs(by_dim))] for r in reads]
+    parts_of = [[[r.parts(dim, x) for x in outputs] for dim, outputs in enumerate(r.outputs(by_dim))] for r in reads]
     tiles = list(itertools.product(*[range(len(outputs)) for outputs in by_dim]))
-    needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, along)] for at in tiles]
+    needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, parts_of)] for at in tiles]
     for read in needed:
         for r, pieces in zip(reads, read):
             for piece in pieces:
                 r.source.need(piece)
     graph: dict[Any, Any] = {}
     carried: Any = work
-    if apart:
-        work.measured = Measured(*work.kinds)
-        graph[shared], carried = DataNode(shared, work), TaskRef(shared)
+    if is_separate:
+        work.shared_costs = SharedCosts(*work.key_prefixes)
+        graph[maker_key], carried = DataNode(maker_key, work), TaskRef(maker_key)
     for r in reads:
         graph |= r.source.nodes(token)
     for at, read in zip(tiles, needed):
-        located = [[r.source.piece(piece, token) for piece in of] for r, of in zip(reads, read)]
-        places = tuple(tuple(place for _, place in of) for of in located)
+        located = [[r.source.piece(piece, token) for piece in pieces] for r, pieces in zip(reads, read)]
+        places = tuple(tuple(place for _, place in pieces) for pieces in located)
         tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
         key = (name, *result.chunk_at(at))
-        graph[key] = Task(key, run, carried, tile, checks, *[ref for of in located for ref, _ in of])
+        graph[key] = Task(key, run, carried, tile, checks, *[ref for pieces in located for ref, _ in pieces])
     layer = Layer(graph)
-    layer.about = about = About(name, work, reads, result, shared, token)
-    about.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile: slow ways are warned of
-    arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
+    layer.info = info = OperationInfo(name, work, reads, result, maker_key, token)
+    info.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile, which warns of slow paths
+    arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, ChunkedArray)]
     whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
     meta = np.empty((0,) * len(result.layout.factors), result.dtype)
     return da.Array(whole, name, result.chunks, dtype=result.dtype, meta=meta)

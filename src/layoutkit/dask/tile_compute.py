@@ -1,8 +1,8 @@
-"""How a tile of a convolution or a pooling is made of the pieces of its window.
+"""Tiles of convolutions and pooling, computed from the pieces of their windows.
 
-What one piece holds is read in place: the whole window, or that of all outputs but a few along the edges of the tile.
-Other outputs are made strip by strip: what a strip reads is put together in a buffer that stays in the cache, so the
-window never exists as a whole.
+A window, or that of all outputs but a few along the edges of the tile, is read in place if it is within one piece.
+Other outputs are computed strip by strip: what a strip reads is assembled in a buffer that stays in the cache, so that
+the window is never assembled as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .reads import Pieces
 
 STRIP_BYTES = 2 << 20  # of what strips read
 MIN_INNER = 0.5  # of the outputs of a tile, for them to be computed apart from the others
-MIN_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a fourth at most
+MIN_ROWS = 4  # of a strip, in overlaps of windows: at most a fourth is read twice
 
 # ``compute(x, box, windows, outputs, out)``: `outputs` by dimension, of `x`, the array of `box`; `windows` are those of
 # batch and spatial dimensions. Into `out` unless that is None.
@@ -51,10 +51,10 @@ def compute_tile(
         windows = [axis.window(*r) for axis, r in zip(axes, (ranges[0], *ranges[2:]))]
         n, *spatial = [w.inputs for w in windows]
         box = physical_window(src, shape, [n, channels, *spatial])
-        more = [windows[0].outputs, ranges[1], *(w.outputs for w in windows[1:])]
-        if more == list(ranges):
-            return compute(gathered(pieces, box.ranges), box, windows, more, out)
-        y = compute(gathered(pieces, box.ranges), box, windows, more, None)[_within(dst, more, ranges)]
+        computed = [windows[0].outputs, ranges[1], *(w.outputs for w in windows[1:])]
+        if computed == list(ranges):
+            return compute(gathered(pieces, box.ranges), box, windows, computed, out)
+        y = compute(gathered(pieces, box.ranges), box, windows, computed, None)[_within(dst, computed, ranges)]
         if out is None:
             return y
         out[...] = y
@@ -62,55 +62,53 @@ def compute_tile(
 
     if len(pieces) == 1:
         return part(outputs, None)
-    inner = _inner(pieces, src, dst, axes, outputs, channels)
-    rest = [list(outputs)] if inner is None else list(_around(inner, outputs))
+    inner = _within_one_piece(pieces, src, dst, axes, outputs, channels)
+    rest = [list(outputs)] if inner is None else list(_remaining_boxes(inner, outputs))
     strips = [strip for box in rest for strip in strips_of(box, src, dst, axes, shape, channels, pieces[0][1].itemsize)]
     if inner is None and len(strips) == 1:
         return part(outputs, None)
-    whole = empty(dst.physical_shape([stop - start for start, stop in outputs]), dtype, "dask")
+    tile = empty(dst.physical_shape([stop - start for start, stop in outputs]), dtype, "dask")
     for ranges in strips if inner is None else [inner, *strips]:
-        part(ranges, whole[_within(dst, outputs, ranges)])
-    return whole
+        part(ranges, tile[_within(dst, outputs, ranges)])
+    return tile
 
 
-def _inner(
+def _within_one_piece(
     pieces: Pieces, src: Layout, dst: Layout, axes: Sequence[WindowAxis], outputs: Sequence[Range], channels: Range
 ) -> list[Range] | None:
-    """The outputs of a tile that read nothing but the largest piece; None where they are not most of it.
-
-    None also where rows of pixels that lie beside one another are cut: short ones are what kernels are slow at.
-    """
+    """The outputs of a tile that read only the largest piece; None where they are less than `MIN_INNER` of it, or where
+    rows of contiguous pixels would be cut, as kernels are slow at short ones."""
     starts, array = max(pieces, key=lambda piece: piece[1].size)
     inner = list(outputs)
-    for dim, wanted in enumerate(outputs):
+    for dim, output_range in enumerate(outputs):
         axis = axes[max(0, dim - 1)]
-        place, block = src.digits(dim)[0], src.block(dim)
-        low, high = starts[place] * block, (starts[place] + array.shape[place]) * block
+        k, block = src.digits(dim)[0], src.block(dim)
+        low, high = starts[k] * block, (starts[k] + array.shape[k]) * block
         if dim == 1 or block * dst.block(dim) > 1:
-            first, last = channels if dim == 1 else axis.window(*wanted).inputs
+            first, last = channels if dim == 1 else axis.window(*output_range).inputs
             if not low <= first <= last <= high:
                 return None
             continue
-        edges = axis.mode == "zeros"  # beyond them is padding, which is no piece
+        edges = axis.mode == "zeros"  # beyond them is padding, not part of any piece
         begin, end = axis.field.outputs(low, high)
-        begin = begin if low > 0 or not edges else wanted[0]
-        end = end if high < axis.size or not edges else wanted[1]
-        inner[dim] = max(begin, wanted[0]), min(end, wanted[1])
+        begin = begin if low > 0 or not edges else output_range[0]
+        end = end if high < axis.size or not edges else output_range[1]
+        inner[dim] = max(begin, output_range[0]), min(end, output_range[1])
     if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in inner):
         return None
-    beside = src.factors[-1].dim
-    most = prod(b - a for a, b in inner) >= MIN_INNER * prod(b - a for a, b in outputs)
-    return inner if most and (beside == 1 or inner[beside] == outputs[beside]) else None
+    innermost = src.factors[-1].dim
+    enough = prod(b - a for a, b in inner) >= MIN_INNER * prod(b - a for a, b in outputs)
+    return inner if enough and (innermost == 1 or inner[innermost] == outputs[innermost]) else None
 
 
-def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
-    """Boxes that together are all of `outer` but `inner`."""
-    left = list(outer)
+def _remaining_boxes(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
+    """Boxes that together are `outer` without `inner`."""
+    rest = list(outer)
     for dim, ((begin, end), (start, stop)) in enumerate(zip(inner, outer)):
         for side in ((start, begin), (end, stop)):
             if side[0] < side[1]:
-                yield [*left[:dim], side, *left[dim + 1 :]]
-        left[dim] = begin, end
+                yield [*rest[:dim], side, *rest[dim + 1 :]]
+        rest[dim] = begin, end
 
 
 def strips_of(
@@ -128,8 +126,8 @@ def strips_of(
 def rows_of_strips(
     shape: Sequence[int], src: Layout, dst: Layout, axes: Sequence[WindowAxis], nbytes: int
 ) -> list[int]:
-    """How many outputs strips of a tile have in each dimension, whose window has `nbytes`: of a few images, or of a few
-    rows of the outermost spatial dimension."""
+    """The sizes of strips of a tile whose window has `nbytes`: a few images, or a few rows of the outermost spatial
+    dimension."""
     rows = list(shape)
     for dim in (0, *range(2, len(shape))):
         if nbytes <= STRIP_BYTES:
@@ -146,7 +144,7 @@ def rows_of_strips(
 
 
 def _within(layout: Layout, outer: Sequence[Range], inner: Sequence[Range]) -> tuple[slice, ...]:
-    """Where the array of some indices lies in that of more of them."""
+    """The slices of the array of `outer` that are the array of `inner`."""
     at = [slice(None)] * len(layout.factors)
     for dim, ((begin, _), (start, stop)) in enumerate(zip(outer, inner)):
         block = layout.block(dim)
@@ -155,10 +153,10 @@ def _within(layout: Layout, outer: Sequence[Range], inner: Sequence[Range]) -> t
 
 
 def pads_of(box: PhysicalWindow, windows: Sequence[Window]) -> tuple[Range, ...]:
-    """The padding of spatial dimensions that is left to the array of a box; it crops what is there beside a window."""
+    """The padding of spatial dimensions for the array of a box; negative where that has more than the window."""
     pads = []
     for dim, window in enumerate(windows[1:], 2):
         (low, high), (before, after) = window.inputs, window.pads
-        beyond = box.shape[dim] - box.skip[dim] - (high - low)
-        pads.append((before - box.skip[dim], after - beyond))
+        excess = box.shape[dim] - box.skip[dim] - (high - low)
+        pads.append((before - box.skip[dim], after - excess))
     return tuple(pads)

@@ -1,4 +1,4 @@
-"""What `plan` says of an operation: bytes read and copied, and what its tasks make and need."""
+"""What `plan` knows of an operation: bytes read and copied, and the results and scratch memory of its tasks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from .axes import ranges
-from .reads import Reads, Result, Work
-from .sources import Chunks, Stored
+from .reads import Reads, Result, TileMaker
+from .sources import ChunkedArray, StoredArray
 
 
-class About:
-    """What `plan` says of an operation.
+class OperationInfo:
+    """What `plan` knows of an operation.
 
     Attributes
     ----------
@@ -21,10 +21,12 @@ class About:
         Bytes that tiles read, that they read at least once, and that are copied from chunks for other tiles.
     """
 
-    def __init__(self, name: str, work: Work, reads: Sequence[Reads], result: Result, shared: str, token: str) -> None:
-        self.name, self.work, self.reads, self.result, self.shared = name, work, reads, result, shared
-        self._parts = {r.source.parts_name(token): r.source for r in reads if isinstance(r.source, Chunks)}
-        self._chunks = {r.source.array.name: r.source for r in reads if isinstance(r.source, Chunks)}
+    def __init__(
+        self, name: str, work: TileMaker, reads: Sequence[Reads], result: Result, maker_key: str, token: str
+    ) -> None:
+        self.name, self.work, self.reads, self.result, self.maker_key = name, work, reads, result, maker_key
+        self._parts = {r.source.parts_name(token): r.source for r in reads if isinstance(r.source, ChunkedArray)}
+        self._chunks = {r.source.array.name: r.source for r in reads if isinstance(r.source, ChunkedArray)}
         self.names = [name, *self._parts, *self._chunks]
         self.shared_bytes = work.nbytes
         by_dim = [ranges(cuts) for cuts in result.cuts]
@@ -34,7 +36,7 @@ class About:
         self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, lengths))
         self.copied = sum(r.source.copied_bytes() for r in reads)
         self.from_files = sum(
-            n * prod(r.in_grains(by_dim)) for n, r in zip(whole, reads) if isinstance(r.source, Stored)
+            n * prod(r.in_read_units(by_dim)) for n, r in zip(whole, reads) if isinstance(r.source, StoredArray)
         )
         self._scratch: dict[tuple[int, ...], int] = {}
 
@@ -59,16 +61,16 @@ class About:
             files = [
                 prod(b.sizes) * r.source.dtype.itemsize + r.source.buffers(b.ranges)
                 for r, b in zip(self.reads, windows)
-                if isinstance(r.source, Stored)
+                if isinstance(r.source, StoredArray)
             ]
             nbytes = self._scratch[size] = sum(files) + self.work.scratch(outputs, not files)
         return nbytes
 
     def line(self) -> str:
-        """An operation in a line."""
+        """The operation in a line."""
         source, count = self.reads[0].source, prod(len(sizes) for sizes in self.result.chunks)
         where = "regions of a file"
-        if isinstance(source, Chunks):
+        if isinstance(source, ChunkedArray):
             where = f"{prod(len(sizes) for sizes in source.chunks)} chunks"
         else:
             times = self.from_files / max(1, prod(source.shape) * source.dtype.itemsize)
