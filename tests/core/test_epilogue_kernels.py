@@ -1,7 +1,4 @@
-"""Epilogues, against the obvious loop, on every instruction set that the machine has.
-
-Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
-"""
+"""Epilogues against the obvious loop, on every instruction set of the machine; see test_kernels.py."""
 
 import numpy as np
 import pytest

@@ -27,20 +27,17 @@ from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, enter, leave, share
 from .operation cimport Operation
-from .packing cimport Moves, move, moves_of, pack_panels
+from .packing cimport Moves, begin_tile, move, moves_of, pack_panels
 
 import_array()
 
 cdef enum:
-    CHUNK = 192                 # products whose sum is added to the total
     BLOCK_BYTES = 512 << 10     # of K and V that are packed at a time, in L2
     MAX_KEYS = 1024             # of a block: a tile of scores stays in L1
     TASK_TILES = 8
     TASKS_PER_THREAD = 4
     CYCLES_PER_THREAD = 10000   # at least
     CYCLES_PER_SCORE = 2        # from a score to a weight
-
-cdef int64_t NEVER = 1 << 62
 
 cdef enum:  # operands
     Q, K, V, O, MASK, OPERANDS
@@ -222,15 +219,12 @@ cdef class Attention(Operation):
 
     cdef void begin(self, Work *w, char *workspace) noexcept nogil:
         """Set what does not depend on the task: workspace, chunks of k, columns of a tile, the kernel that scales rows."""
-        cdef int j
         memset(w, 0, sizeof(Work))
         w.keys, w.values, w.queries = workspace, workspace + self.at_values, workspace + self.at_queries
         w.masks, w.scores, w.sums = workspace + self.at_masks, workspace + self.at_scores, workspace + self.at_sums
         w.maxima, w.block = workspace + self.at_maxima, -1
-        w.tile.tap, w.tile.taps, w.tile.blocks, w.tile.ldb = &w.zero_tap, 1, 1, self.nr
-        w.tile.chunk, w.tile.period, w.tile.c_col = CHUNK, NEVER, w.c_col
-        for j in range(self.nr // self.lanes):
-            w.c_col[j] = j * self.lanes * self.item
+        begin_tile(&w.tile, &w.zero_tap, w.c_col, self.nr // self.lanes, self.lanes * self.item)
+        w.tile.ldb = self.nr
         w.weights.s, w.weights.s_row, w.weights.scale = w.scores, self.scores_pitch, self.scale
         w.step.step, w.step.kind = LK_STEP_MUL, LK_PER_CHANNEL
         w.scaling.step, w.scaling.steps, w.scaling.channel_row = &w.step, 1, 1

@@ -1,6 +1,5 @@
 """A convolution as an operation: a route with its packed filter and its epilogue."""
 
-from libc.stdint cimport int64_t
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ..kernels.elementwise cimport lk_epilogue

@@ -9,7 +9,7 @@ Sums go through k in order, in chunks, however matrices are packed and shared: t
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
@@ -22,26 +22,23 @@ from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn
 from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
-from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, clip_of, enter, leave, share
+from .executor cimport (
+    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, aligned, ceil_div, clip_of, enter, leave, share,
+)
 from .operation cimport Operation
-from .packing cimport Moves, move, moves_of, pack_panels
+from .packing cimport PRODUCT_CHUNK, Moves, begin_tile, move, moves_of, pack_panels
 from .route cimport Epilogue
 
 import_array()
 
 cdef enum:
-    CHUNK = 192                   # products whose sum is added to the total
-    K_BLOCK = 8 * CHUNK           # of a panel that is multiplied by a block of rows before the rest
-    PREFETCH_FROM_BYTES = 512 << 10  # lines of a larger C are prefetched before they are written,
-    PREFETCH_TILES = 4               # ahead
+    K_BLOCK = 8 * PRODUCT_CHUNK   # of a panel that is multiplied by a block of rows before the rest
     LINE = 64
 
 cdef enum:  # where panels come from, see matmul_plan.py
     CONSTANT, OWN, SHARED, IN_PLACE
 
 SOURCES = {"constant": CONSTANT, "own": OWN, "shared": SHARED, "in place": IN_PLACE}
-
-cdef int64_t NEVER = 1 << 62
 
 
 cdef struct Work:  # of a thread
@@ -267,17 +264,11 @@ cdef class Matmul(Operation):
 
     cdef void begin(self, Work *w, const Run *r, char *workspace) noexcept nogil:
         """Set what does not depend on the task: workspace, chunks of k, columns of a tile, epilogue."""
-        cdef lk_gemm *tile = &w.tile
-        cdef int j
-        memset(tile, 0, sizeof(lk_gemm))
         w.panels, w.rows = workspace, workspace + self.own_bytes
         w.sums = w.rows + self.rows_bytes
         w.packed_panel = w.copied_block = -1
         w.zero_tap = 0
-        tile.tap, tile.taps, tile.blocks, tile.chunk, tile.period = &w.zero_tap, 1, 1, CHUNK, NEVER
-        tile.c_col = w.c_col
-        for j in range(self.nr // self.lanes):
-            w.c_col[j] = j * self.lanes * self.item
+        begin_tile(&w.tile, &w.zero_tap, w.c_col, self.nr // self.lanes, self.lanes * self.item)
         memset(&w.epilogue, 0, sizeof(lk_epilogue))
         if self.epilogue is not None:
             w.epilogue = self.epilogue.f

@@ -7,7 +7,7 @@ few large slabs, threads share first the partial statistics, then the pieces of 
 """
 
 from libc.stdint cimport int64_t
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport import_array, ndarray
 
 import numpy as np
 

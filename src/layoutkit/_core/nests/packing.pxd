@@ -1,9 +1,11 @@
-"""Copies of short runs, and of matrices between strides, by the kernels that are fastest for them; panels."""
+"""Copies of short runs, and of matrices between strides, by the kernels that are fastest for them; panels, and the tiles that
+read them."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from ..kernels cimport LK_COPY, LK_GATHER, LK_TRANSPOSE
+from ..kernels.gemm cimport lk_gemm
 from ..kernels.moves cimport lk_move, lk_move_fn
 from ..runtime.registry cimport best_row
 
@@ -93,3 +95,18 @@ cdef inline void pack_panels(const Moves *moves, const char *src, int64_t s_row,
         src += nr * s_col
         dst += panel_bytes
         cols -= nr
+
+
+cdef enum:
+    PRODUCT_CHUNK = 192  # products whose sum is added to the total of a product of matrices
+
+
+cdef inline void begin_tile(lk_gemm *tile, const int64_t *zero_tap, int64_t *c_col, int64_t vectors,
+                            int64_t vector_bytes) noexcept nogil:
+    """Set the fields that are the same in all tiles of a product of matrices."""
+    cdef int64_t j
+    memset(tile, 0, sizeof(lk_gemm))
+    tile.tap, tile.taps, tile.blocks, tile.chunk, tile.period = zero_tap, 1, 1, PRODUCT_CHUNK, <int64_t>1 << 62
+    tile.c_col = c_col
+    for j in range(vectors):
+        c_col[j] = j * vector_bytes

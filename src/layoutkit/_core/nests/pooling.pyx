@@ -13,13 +13,7 @@ import numpy as np
 
 from ..kernels cimport LK_PLANE_POOLING, LK_POOLING, LK_POOLING_BACK, lk_kernel
 from ..kernels.pooling cimport (
-    LK_PLANE_BYTES,
-    lk_plane_pooling,
-    lk_plane_pooling_fn,
-    lk_pooling,
-    lk_pooling_back,
-    lk_pooling_back_fn,
-    lk_pooling_fn,
+    LK_PLANE_BYTES, lk_plane_pooling, lk_plane_pooling_fn, lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn,
 )
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for

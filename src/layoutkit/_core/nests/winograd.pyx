@@ -33,12 +33,11 @@ from ..kernels.winograd cimport (
     lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
 )
 from ..runtime.registry cimport row_named
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, elements, more, share
+from .executor cimport MAX_ROWS, Executor, Geometry, Tasks, aligned, ceil_div, elements, more, share
 
 import_array()
 
 cdef enum:
-    MAX_ROWS = 32
     MAX_VECTORS = 16        # of a row of the register tile
     MAX_RUN_STEPS = 128     # summed in registers before they are added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile

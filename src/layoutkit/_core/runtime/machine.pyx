@@ -8,7 +8,6 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from ..kernels cimport LK_COPY, LK_PEAK, lk_kernel
 from ..kernels.moves cimport lk_move, lk_move_fn
 from ..kernels.peak cimport lk_peak_fn
-from .process cimport forks
 from .registry cimport best_row
 from .team cimport lk_claim, lk_portions, share_out
 
