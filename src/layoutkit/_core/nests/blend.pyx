@@ -11,7 +11,7 @@ from .axes import is_contiguous, offsets
 from ..kernels cimport LK_BLEND_PIXELS, LK_BLEND_ROWS, lk_kernel
 from ..kernels.blend cimport lk_blend_pixels, lk_blend_pixels_fn, lk_blend_rows, lk_blend_rows_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport aligned, share
 from .operation cimport Operation
 
@@ -109,12 +109,15 @@ cdef class Interpolation(Operation):
         self.workspace = self.buffer * self.threads
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r
-        if self.outer == 0:
-            return
-        r.nest, r.x, r.y, r.workspace = <void *>self, at[0], at[1], workspace
-        r.rows = self.outer * self.count[0] * self.count[1]
-        share_out(self.threads, rows_share, &r)
+        if self.outer:
+            self.run_shares(self.threads, at, workspace)
+
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        cdef int64_t first, last, i, rows = self.outer * self.count[0] * self.count[1]
+        while lk_claim(portions, share(rows, parts, part), share(rows, parts, part + 1), &first, &last):
+            for i in range(first, last):
+                self.run_row(at[0], at[1], i, workspace + slot * self.buffer)
 
     cdef void run_row(self, const char *x, char *y, int64_t i, char *buffer) noexcept nogil:
         """Row number `i` of y."""
@@ -174,19 +177,3 @@ def fits(taps, n, m):
     """Whether indices and weights are those of `m` sums of `n` elements."""
     at, weight = taps
     return at.shape == weight.shape == (len(at), m) and len(at) > 0 and at.min() >= 0 and at.max() < n
-
-
-cdef struct Run:
-    void *nest
-    const char *x
-    char *y
-    char *workspace
-    int64_t rows
-
-
-cdef void rows_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Run *r = <const Run *>argument
-    cdef int64_t first, last, i
-    while lk_claim(portions, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
-        for i in range(first, last):
-            (<Interpolation>r.nest).run_row(r.x, r.y, i, r.workspace + slot * (<Interpolation>r.nest).buffer)

@@ -18,7 +18,7 @@ from ..kernels.elementwise cimport (
     LK_MAX_STEPS, LK_PIECE_BYTES, lk_elementwise, lk_elementwise_fn, lk_matrix, lk_step,
 )
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport ceil_div, share
 from .operation cimport Operation
 
@@ -35,12 +35,6 @@ cdef enum:
     FUNCTION_BYTES = 24       # moved in the time that an element of a step takes, unless that is a mere sum or product
 
 ELEMENTS = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "u8": LK_U8, "s8": LK_S8}
-
-
-cdef struct Run:
-    void *nest
-    char *at[OPERANDS]
-    char *workspace
 
 
 cdef class Elementwise(Operation):
@@ -156,32 +150,30 @@ cdef class Elementwise(Operation):
         return 0
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r
-        cdef int k
-        for k in range(OPERANDS):
-            if (k < self.steps or k >= X) and self.source[k] != CONSTANT:
-                r.at[k] = at[self.source[k]]
-            else:
-                r.at[k] = self.matrix[k].at
-        r.nest, r.workspace = <void *>self, workspace
         if self.tasks:
-            share_out(self.threads, elementwise_share, &r)
+            self.run_shares(self.threads, at, workspace)
 
-    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
         cdef int64_t task, end
         cdef lk_elementwise f
         cdef lk_matrix operand[LK_MAX_STEPS]
+        cdef char *operands[OPERANDS]
         cdef int k
+        for k in range(OPERANDS):
+            operands[k] = <char *>self.matrix[k].at
+            if (k < self.steps or k >= X) and self.source[k] != CONSTANT:
+                operands[k] = at[self.source[k]]
         f.steps, f.step, f.operand = self.steps, self.step, operand
-        f.x, f.y, f.scratch = self.matrix[X], self.matrix[Y], r.workspace + slot * self.scratch
+        f.x, f.y, f.scratch = self.matrix[X], self.matrix[Y], workspace + slot * self.scratch
         for k in range(f.steps):
             operand[k] = self.matrix[k]
         while lk_claim(portions, share(self.tasks, parts, part), share(self.tasks, parts, part + 1), &task, &end):
             while task < end:
-                self.task(r, &f, operand, task)
+                self.task(operands, &f, operand, task)
                 task += 1
 
-    cdef void task(self, const Run *r, lk_elementwise *f, lk_matrix *operand, int64_t task) noexcept nogil:
+    cdef void task(self, char **operands, lk_elementwise *f, lk_matrix *operand, int64_t task) noexcept nogil:
         """Run a task, whose number is divided into indices along the axes, innermost first."""
         cdef int64_t j = task % self.col_tasks * self.task_cols, i, n
         cdef int k, axis
@@ -189,10 +181,10 @@ cdef class Elementwise(Operation):
         i = task % self.row_tasks * self.task_rows
         task //= self.row_tasks
         f.rows, f.count = min(self.task_rows, self.rows - i), min(self.task_cols, self.cols - j)
-        f.x.at = r.at[X] + i * f.x.row + j * f.x.col
-        f.y.at = r.at[Y] + i * f.y.row + j * f.y.col
+        f.x.at = operands[X] + i * f.x.row + j * f.x.col
+        f.y.at = operands[Y] + i * f.y.row + j * f.y.col
         for k in range(self.steps):
-            operand[k].at = r.at[k] + i * operand[k].row + j * operand[k].col
+            operand[k].at = operands[k] + i * operand[k].row + j * operand[k].col
         for axis in range(self.axes - 1, -1, -1):
             n = task % self.extents[axis]
             task //= self.extents[axis]
@@ -201,8 +193,3 @@ cdef class Elementwise(Operation):
             for k in range(self.steps):
                 operand[k].at += n * self.outer[axis][k]
         self.fn(f)
-
-
-cdef void elementwise_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Run *r = <const Run *>argument
-    (<Elementwise>r.nest).run_share(r, slot, part, parts, portions)

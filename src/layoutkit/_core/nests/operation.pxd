@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t
 
+from ..runtime.team cimport lk_portions
+
 cpdef enum:
     MAX_ARRAYS = 32  # of an operation
 
@@ -11,3 +13,6 @@ cdef class Operation:
     cdef const char *keep(self, numbers, dtype=*) except? NULL
     cdef int bind(self, tuple arrays) except -1
     cdef void run(self, char **at, char *workspace) noexcept nogil
+    cdef void run_shares(self, int threads, char **at, char *workspace) noexcept nogil
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil

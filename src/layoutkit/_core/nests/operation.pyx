@@ -10,6 +10,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 import numpy as np
 
 from ..runtime.pool cimport Pool
+from ..runtime.team cimport lk_portions, share_out
 from .executor cimport aligned
 
 import_array()
@@ -17,8 +18,20 @@ import_array()
 cdef Pool _pool = Pool(64 << 20)  # of workspaces, for calls from Python
 
 
+cdef struct Run:
+    void *operation
+    char **at
+    char *workspace
+
+
+cdef void run_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    (<Operation>r.operation).run_share(r.at, r.workspace, slot, part, parts, portions)
+
+
 cdef class Operation:
-    """The base class. A subclass calls `bind`, sets `workspace` to the bytes that it needs, and implements `run`.
+    """The base class. A subclass calls `bind`, sets `workspace` to the bytes that it needs, and implements `run`; where that
+    is one region, by `run_shares` and `run_share`.
 
     ``operation(*arrays)`` runs it on other arrays of the same shapes and strides.
     """
@@ -41,6 +54,17 @@ cdef class Operation:
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         """Run on the arrays at these addresses, in the order in which they were bound; `workspace` begins at a cache line."""
+        pass
+
+    cdef void run_shares(self, int threads, char **at, char *workspace) noexcept nogil:
+        """Run all shares, on at most so many threads."""
+        cdef Run r
+        r.operation, r.at, r.workspace = <void *>self, at, workspace
+        share_out(threads, run_share, &r)
+
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        """Claim and run tasks of share `part` of `parts`, see region.h."""
         pass
 
     def __call__(self, *arrays):

@@ -254,13 +254,12 @@ cdef class PlanePooling(Operation):
         p.taps, p.step, p.dilation = width.kernel, width.stride, width.dilation
         p.before, p.size, p.scale, p.factor = width.before, width.size, <const float *>width.scale, 1
 
-    cdef void run_tasks(self, const char *x, char *y, char *scratch, int part, int parts,
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
                         lk_portions *portions) noexcept nogil:
-        """A share of the tasks."""
         cdef int64_t first, last, i, count = self.images * self.channels * self.axes[0].out * self.blocks
         while lk_claim(portions, share(count, parts, part), share(count, parts, part + 1), &first, &last):
             for i in range(first, last):
-                self.run_task(x, y, scratch, i)
+                self.run_task(at[0], at[1], workspace + slot * self.slot_bytes, i)
 
     cdef void run_task(self, const char *x, char *y, char *scratch, int64_t task) noexcept nogil:
         cdef lk_plane_pooling p = self.pooling
@@ -277,22 +276,8 @@ cdef class PlanePooling(Operation):
         self.fn(&p)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef PlanesRun r
-        r.nest, r.x, r.y, r.workspace = <void *>self, at[0], at[1], workspace
         if self.images * self.channels * self.axes[0].out * self.blocks:
-            share_out(self.threads, planes_share, &r)
-
-
-cdef struct PlanesRun:
-    void *nest
-    const char *x
-    char *y
-    char *workspace
-
-
-cdef void planes_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const PlanesRun *r = <const PlanesRun *>argument
-    (<PlanePooling>r.nest).run_tasks(r.x, r.y, r.workspace + slot * (<PlanePooling>r.nest).slot_bytes, part, parts, portions)
+            self.run_shares(self.threads, at, workspace)
 
 
 def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not None, windows, scales, int threads):

@@ -57,7 +57,7 @@ cdef struct Run:
 
 
 cdef void reduce_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Reduction>(<const Run *>argument).nest).run_share(<const Run *>argument, part, parts, portions)
+    (<Reduction>(<const Run *>argument).nest).run_tasks(<const Run *>argument, part, parts, portions)
 
 
 cdef class Reduction(Operation):
@@ -169,7 +169,7 @@ cdef class Reduction(Operation):
             else:
                 y[i] = <float>(log(results[i]) + maxima[i])
 
-    cdef void run_share(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef void run_tasks(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
         """A share of the tasks: for each iteration over `kept`, for each block of its results, all units."""
         cdef int64_t tasks = self.kept.total * self.blocks * self.units, task, last
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):

@@ -6,7 +6,7 @@ from numpy cimport import_array, ndarray
 from ..kernels cimport LK_SOFTMAX
 from ..kernels.normalise cimport lk_softmax, lk_softmax_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport ceil_div, share
 from .normalise cimport SEGMENT, Loops, dims_of, iteration_at, loops_of
 from .operation cimport Operation
@@ -18,16 +18,6 @@ import_array()
 
 cdef enum:
     MIN_COLUMNS = 64  # of a task
-
-
-cdef struct Run:
-    void *nest
-    const char *x
-    char *y
-
-
-cdef void softmax_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    (<Softmax>(<const Run *>argument).nest).run_share(<const Run *>argument, part, parts, portions)
 
 
 cdef class Softmax(Operation):
@@ -79,13 +69,12 @@ cdef class Softmax(Operation):
         self.threads = threads_for(threads, 4.0 * x.size * x.itemsize)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r
         cdef int64_t tasks = self.loops.total * self.steps
-        r.nest, r.x, r.y = <void *>self, at[0], at[1]
         if tasks:
-            share_out(<int>min(self.threads, tasks), softmax_share, &r)
+            self.run_shares(<int>min(self.threads, tasks), at, workspace)
 
-    cdef void run_share(self, const Run *r, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
         """A share of the tasks: for each iteration of the loops, some rows or columns."""
         cdef lk_softmax g = self.task_template
         cdef int64_t tasks = self.loops.total * self.steps, task, last, x_at, y_at, first, count
@@ -98,6 +87,6 @@ cdef class Softmax(Operation):
                     g.count = count
                 else:
                     g.rows = count
-                g.x, g.y = r.x + x_at + first * self.x_step, r.y + y_at + first * self.y_step
+                g.x, g.y = at[0] + x_at + first * self.x_step, at[1] + y_at + first * self.y_step
                 self.fn(&g)
                 task += 1

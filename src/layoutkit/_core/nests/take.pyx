@@ -12,7 +12,7 @@ import numpy as np
 from ..kernels cimport LK_NOWHERE, LK_TAKE, lk_kernel
 from ..kernels.take cimport lk_take, lk_take_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport share
 from .operation cimport Operation
 
@@ -182,11 +182,14 @@ cdef class Take(Operation):
         return outer[::-1], outer_steps[::-1]
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r
-        if self.rows == 0:
-            return
-        r.take, r.x, r.y, r.rows = <void *>self, at[0], at[1], self.rows
-        share_out(self.threads, take_share, &r)
+        if self.rows:
+            self.run_shares(self.threads, at, workspace)
+
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        cdef int64_t first, last
+        while lk_claim(portions, share(self.rows, parts, part), share(self.rows, parts, part + 1), &first, &last):
+            self.run_rows(at[0], at[1], first, last)
 
     cdef void run_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
         cdef int64_t i = first, last
@@ -295,17 +298,3 @@ def row_offsets(axes):
         with np.errstate(over="ignore"):
             sums = np.where(nowhere, LK_NOWHERE, sums[:, None] + offsets).reshape(-1)
     return sums
-
-
-cdef struct Run:
-    void *take
-    const char *x
-    char *y
-    int64_t rows
-
-
-cdef void take_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Run *r = <const Run *>argument
-    cdef int64_t first, last
-    while lk_claim(portions, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
-        (<Take>r.take).run_rows(r.x, r.y, first, last)
