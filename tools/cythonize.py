@@ -15,7 +15,7 @@ from Cython.Build import cythonize
 from Cython.Build.Dependencies import create_dependency_tree
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
-DIRECTIVES = {"cdivision": True, "freethreading_compatible": True, "language_level": 3}
+DIRECTIVES = {"auto_pickle": False, "cdivision": True, "freethreading_compatible": True, "language_level": 3}
 
 
 def main(depfile: str, folder: str, *modules: str) -> None:

@@ -225,6 +225,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
             int64_t copied = 0, end = 0; /* the bytes that the copy holds, counted as in x_at */ \
             for (int64_t v = 0; v < d->vectors; v++) { \
                 place from = there; \
+                int how = d->full[v] ? kind : MASKED; \
                 if (SPREAD && d->copy && d->full[v] && at->cols >= MIN_COLS) { \
                     const int64_t first = d->x_at[v * d->depth], last = d->x_at[(v + 1) * d->depth - 1] + LK_VB; \
                     const int count = d->step ? (cols - 1) * d->step + d->kw : cols * d->kw; \
@@ -234,10 +235,11 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
                     } \
                     from = (place){d->copy - copied, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, \
                                    d->copy_pixel, (d->step ? d->step : d->kw) * d->copy_pixel}; \
-                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
-                } else if (kind == MASKED || !d->full[v]) \
+                    how = WHOLE; \
+                } \
+                if (how == MASKED) \
                     switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
-                else if (KW && kind == EDGES) \
+                else if (KW && how == EDGES) \
                     switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
                 else \
                     switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \

@@ -132,14 +132,15 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
 }
 
 /* Of 3x3: adds one input row to the sums of up to three output rows, whose first, second and last tap it is; NULL:
- * none. */
+ * none. Its first column is padding if `left`, its last one if `right`: tests that are cheaper than code for each. */
 LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], const char *x, const int64_t x_col,
                        const int cols, const int step, const int left, const int right)
 {
     const int count = (cols - 1) * step + 3;
-    x += left * x_col;
 #pragma GCC unroll 32
-    for (int i = left; i < count - right; i++, x += x_col) {
+    for (int i = 0; i < count; i++, x += x_col) {
+        if ((i == 0 && left) || (i == count - 1 && right))
+            continue;
         const vf v = load_numbers(x, LK_LANES, ELEMENT);
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
@@ -282,16 +283,10 @@ void LK_NAME(LK_TYPED(strips_1x8))(const lk_strips *s) { scaled(s, s->step); }
         EACH(strip, K, COLS, 1, EDGES)
 #define FULL_3(K, COLS) \
     const int left = ~s->inside & 1, right = ~s->inside >> ((COLS - 1) * s->step + 2) & 1; \
-    switch (4 * (s->step == 2) + 2 * left + right) { \
-    case 0: EACH(strip_3, COLS, 1, 0, 0) break; \
-    case 1: EACH(strip_3, COLS, 1, 0, 1) break; \
-    case 2: EACH(strip_3, COLS, 1, 1, 0) break; \
-    case 3: EACH(strip_3, COLS, 1, 1, 1) break; \
-    case 4: EACH(strip_3, COLS, 2, 0, 0) break; \
-    case 5: EACH(strip_3, COLS, 2, 0, 1) break; \
-    case 6: EACH(strip_3, COLS, 2, 1, 0) break; \
-    case 7: EACH(strip_3, COLS, 2, 1, 1) break; \
-    }
+    if (s->step == 2) \
+        EACH(strip_3, COLS, 2, left, right) \
+    else \
+        EACH(strip_3, COLS, 1, left, right)
 #if LK_VB == 64
 STRIP(3, 4, FULL_3) STRIP(3, 5, FULL_3) STRIP(3, 6, FULL_3) STRIP(3, 7, FULL_3)
 #ifndef LK_NARROW /* 5x5 and 7x7 pay for being widened first */

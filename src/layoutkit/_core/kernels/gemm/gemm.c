@@ -134,43 +134,40 @@ LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 /* Whether the sums of a tile go by chunks. */
 LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && (g->resume || steps > g->chunk); }
 
-/* Whether end_rows needs totals: of chunks, or as its variant with limits and masks has them. */
+/* Whether there are totals: of chunks, with C, or for the one variant of end_rows that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
-    return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
+    return chunked || adds_c(g, chunked) || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
 }
 
-/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or C. */
-LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const int tail, const int mr, const int nv)
+/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
+LK_INLINE void begin(vf *acc, vf *total, const int adds, const int chunked, const lk_gemm *g, const int tail, const int mr,
+                     const int nv)
 {
-    if (adds) {
-        const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
+    const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
+    const real *const bias_row = g->resume ? NULL : g->bias_row;
+    const vf *const bias_col = g->resume ? NULL : g->bias_col;
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            acc[i * nv + j] = bias_row ? splat(bias_row[i]) : bias_col ? bias_col[j] : (vf){};
+    if (g->resume || adds_c(g, chunked))
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nv; j++) {
+                const char *const c = g->c + g->c_row[i] + g->c_col[j];
+                total[i * nv + j] = tail && j == nv - 1 ? load_lanes(c, (1u << tail) - 1) : *(const vf *)c;
+                if (!g->resume && LK_KR != 4)
+                    total[i * nv + j] += zero;
+            }
+    else if (adds)
 #pragma GCC unroll 32
         for (int i = 0; i < mr * nv; i++)
             total[i] = zero;
-    }
-    if (g->resume)
+    if (LK_KR == 4 && g->resume)
 #pragma GCC unroll 32
-        for (int i = 0; i < mr; i++) {
-            const char *c = g->c + g->c_row[i];
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++) {
-                const vf sums = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
-                                                    : *(const vf *)(c + g->c_col[j]);
-                if (LK_KR == 4)
-                    acc[i * nv + j] = sums;
-                else
-                    acc[i * nv + j] = (vf){}, total[i * nv + j] = sums;
-            }
-        }
-    else
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = g->bias_row   ? splat(((const real *)g->bias_row)[i])
-                                  : g->bias_col ? ((const vf *)g->bias_col)[j]
-                                                : (vf){};
+        for (int i = 0; i < mr * nv; i++)
+            acc[i] = total[i];
 }
 
 #if LK_KR == 1
@@ -196,18 +193,18 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
     int64_t k = 0;
     if (LK_VB == 64) /* as in micro_kernel */
         prefetch_rows(g, mr, nv);
-    begin(acc, total, adds, g, tail, mr, nv);
+    begin(acc, total, adds, chunked, g, tail, mr, nv);
     next_chunk(&sum, g);
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++)
         p[i] = g->a + g->row[i] + g->tap[0];
     for (;;) {
         const int64_t part = chunked ? MIN(stop, k + sum.left) : stop;
-        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k, mr, nv); /* as it reads B once a row */
-        if (last)
-            for (; (part - k - END_STEPS) % LK_UNROLL; k++)
-                step_at(acc, p, k, b + *row++, mr, nv);
-        for (; k <= part - LK_UNROLL - (last ? END_STEPS : 0); k += LK_UNROLL, row += LK_UNROLL) {
+        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, chunked, tail, part - k, mr, nv);
+        const int64_t unrolled = part - (last ? END_STEPS : 0);
+        for (; (unrolled - k) % LK_UNROLL; k++)
+            step_at(acc, p, k, b + *row++, mr, nv);
+        for (; k < unrolled; k += LK_UNROLL, row += LK_UNROLL) {
             __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
 #pragma GCC unroll 4
             for (int u = 0; u < LK_UNROLL; u++)
@@ -222,14 +219,12 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
             last_steps(acc, total, adds, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
             return;
         }
-        for (; k < part; k++)
-            step_at(acc, p, k, b + *row++, mr, nv);
         if (k == stop)
             break;
         add_up(acc, total, mr, nv);
         next_chunk(&sum, g);
     }
-    end(acc, total, chunked, g, tail, mr, nv);
+    end(acc, total, adds, chunked, g, mr, nv);
 }
 #endif
 
@@ -259,11 +254,11 @@ typedef struct {
     const int64_t *next, *next_end;
 } reader;
 
-/* Steps from k on, LK_UNROLL at a time, none of which begins behind `end`; where they stop. */
+/* Steps from k to `end`, LK_UNROLL at a time; returns `end`. */
 LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const int64_t end, reader *r, const lk_gemm *g,
                                  const int mr, const int nv, const vf flip)
 {
-    for (; k <= end; k += LK_ITEM * LK_UNROLL) {
+    for (; k < end; k += LK_ITEM * LK_UNROLL) {
         /* keeps gcc from making mr induction variables of mr stack slots */
         __asm__ volatile("" : "+r"(k));
 #pragma GCC unroll 4
@@ -290,19 +285,19 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #else
     const vf flip = {};
 #endif
-    /* the tap whose last steps end_rows does; -1: none */
-    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     TOTAL(total);
     const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
     const int chunked = by_chunks(g, g->taps * of_tap), adds = has_totals(g, chunked, tail);
+    /* the tap whose last steps end_rows does; -1: none */
+    const int64_t last_tap = ends_by_rows(g, chunked, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
     const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;
     chunks sum = {0};
     if (!long_sum)
         prefetch_rows(g, mr, nv);
-    begin(acc, total, adds, g, tail, mr, nv);
+    begin(acc, total, adds, chunked, g, tail, mr, nv);
     next_chunk(&sum, g);
     const int64_t *const next = long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
@@ -341,11 +336,10 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     go_on(&sum, g, (part - k) / LK_ITEM);
                 }
                 const int last = t == last_tap && q + 1 == g->blocks && part == stop && part - k >= LK_ITEM * END_STEPS;
-                if (last) /* the remainder of the unrolled loop goes first */
-                    for (; (part - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, r.b += r.ldb)
-                        step(acc, p, k, r.b, mr, nv, flip);
-                k = unrolled_steps(acc, p, k, part - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL), &r, g, mr, nv,
-                                   flip);
+                const int64_t unrolled = part - LK_ITEM * (last ? END_STEPS : 0);
+                for (; (unrolled - k) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, r.b += r.ldb)
+                    step(acc, p, k, r.b, mr, nv, flip);
+                k = unrolled_steps(acc, p, k, unrolled, &r, g, mr, nv, flip);
                 if (last) {
                     const real *bu[END_STEPS];
 #pragma GCC unroll 4
@@ -356,12 +350,10 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     last_steps(acc, total, adds, g, p, k, bu, tail, mr, nv, flip);
                     return;
                 }
-                for (; k < part; k += LK_ITEM, r.b += r.ldb)
-                    step(acc, p, k, r.b, mr, nv, flip);
             } while (k < stop);
         }
     }
-    end(acc, total, chunked, g, tail, mr, nv);
+    end(acc, total, adds, chunked, g, mr, nv);
 }
 
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers

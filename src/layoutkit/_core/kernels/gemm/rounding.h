@@ -23,14 +23,6 @@ LK_INLINE void store_narrow(char *c, vf v, const int n)
         _mm256_storeu_si256((__m256i *)c, h);
 }
 
-/* The rows of a tile whose sums are in memory. */
-static __attribute__((noinline)) void put_narrow(const lk_gemm *g, const vf *sums, int mr, int nv)
-{
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++)
-            store_narrow(g->c + g->c_row[i] + g->c_col[j], sums[i * nv + j], j == nv - 1 ? g->cols % LK_LANES : 0);
-}
-
 #elif LK_VB > 16
 typedef int8_t bytes_run __attribute__((vector_size(LK_VB), aligned(1), may_alias));
 typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
