@@ -24,7 +24,7 @@ from ..kernels.attention cimport lk_weights, lk_weights_fn
 from ..kernels.elementwise cimport LK_PER_CHANNEL, LK_STEP_MUL, lk_epilogue, lk_epilogue_fn, lk_step
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn
 from ..runtime.registry cimport row_named, row_of
-from ..runtime.team cimport lk_claim, lk_portions, share_out
+from ..runtime.team cimport lk_claim, lk_portions
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, enter, leave, share
 from .operation cimport Operation
 from .packing cimport Moves, begin_tile, move, moves_of, pack_panels
@@ -58,17 +58,7 @@ cdef struct Work:  # of a thread
     int64_t k_at, v_at, block   # the offsets of the matrices and the block that are packed
     int64_t zero_tap
     int64_t c_col[MAX_COLS]
-
-
-cdef struct Run:
-    void *nest
-    char *at[OPERANDS]
-    char *workspace
-
-
-cdef void attend_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef Run *r = <Run *>argument
-    (<Attention>r.nest).attend(r, slot, part, parts, portions)
+    char *operand[OPERANDS]
 
 
 cdef class Attention(Operation):
@@ -195,26 +185,23 @@ cdef class Attention(Operation):
         return 0
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r
-        cdef int i
-        if self.batches == 0:
-            return
-        r.nest, r.workspace = <void *>self, workspace
-        for i in range(OPERANDS):
-            r.at[i] = at[self.array[i]] + self.offset[i] if self.array[i] >= 0 else NULL
-        if self.constant_mask != NULL:
-            r.at[MASK] = <char *>self.constant_mask
-        share_out(self.threads, attend_share, &r)
+        if self.batches:
+            self.run_shares(self.threads, at, workspace)
 
-    cdef void attend(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-        """A share of the tasks."""
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
         cdef Work w
         cdef int64_t tasks = self.batches * self.tasks, task, last
+        cdef int i
         enter(self.kernel_row)
-        self.begin(&w, r.workspace + slot * self.thread_bytes)
+        self.begin(&w, workspace + slot * self.thread_bytes)
+        for i in range(OPERANDS):
+            w.operand[i] = at[self.array[i]] + self.offset[i] if self.array[i] >= 0 else NULL
+        if self.constant_mask != NULL:
+            w.operand[MASK] = <char *>self.constant_mask
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &task, &last):
             for task in range(task, last):
-                self.attend_task(&w, r, task // self.tasks, task % self.tasks)
+                self.attend_task(&w, task // self.tasks, task % self.tasks)
         leave(self.kernel_row)
 
     cdef void begin(self, Work *w, char *workspace) noexcept nogil:
@@ -230,21 +217,21 @@ cdef class Attention(Operation):
         w.scaling.step, w.scaling.steps, w.scaling.channel_row = &w.step, 1, 1
         w.scaling.y, w.scaling.count = w.sums, self.width
 
-    cdef void attend_task(self, Work *w, const Run *r, int64_t batch, int64_t task) noexcept nogil:
+    cdef void attend_task(self, Work *w, int64_t batch, int64_t task) noexcept nogil:
         """Some tiles of queries of a matrix, with one block of keys after another."""
         cdef int64_t first = share(self.tiles, self.tasks, task), last = share(self.tiles, self.tasks, task + 1)
         cdef int64_t row0 = share(self.queries, self.tiles, first), rows, row, t, block, i
-        cdef char *o = r.at[O] + self.matrix[O][batch]
+        cdef char *o = w.operand[O] + self.matrix[O][batch]
         rows = share(self.queries, self.tiles, last) - row0
         for i in range(rows):
             self.set_number(w.maxima + i * self.item, -INFINITY)
             self.set_number(w.maxima + self.maxima_bytes + i * self.item, 0)
         for block in range(self.blocks):
-            self.pack(w, r, batch, block)
+            self.pack(w, batch, block)
             for t in range(first, last):
                 row = share(self.queries, self.tiles, t)
                 w.tile.rows = <int>(share(self.queries, self.tiles, t + 1) - row)
-                self.attend_tile(w, r, batch, block, row, row - row0)
+                self.attend_tile(w, batch, block, row, row - row0)
         for i in range(rows if self.keys else 0):
             self.invert(w.maxima + self.maxima_bytes + i * self.item)
         if self.keys:
@@ -276,12 +263,12 @@ cdef class Attention(Operation):
             first += count
             rows -= count
 
-    cdef void pack(self, Work *w, const Run *r, int64_t batch, int64_t block) noexcept nogil:
+    cdef void pack(self, Work *w, int64_t batch, int64_t block) noexcept nogil:
         """Pack a block of K and V, unless the task before has packed it."""
         cdef int64_t k_at = self.matrix[K][batch], v_at = self.matrix[V][batch], key = block * self.block_keys
         cdef int64_t count = min(self.block_keys, self.keys - key)
-        cdef const char *k = r.at[K] + k_at + key * self.row[K]
-        cdef const char *v = r.at[V] + v_at + key * self.row[V]
+        cdef const char *k = w.operand[K] + k_at + key * self.row[K]
+        cdef const char *v = w.operand[V] + v_at + key * self.row[V]
         if w.block == block and w.k_at == k_at and w.v_at == v_at:
             return
         w.block, w.k_at, w.v_at = block, k_at, v_at
@@ -289,13 +276,13 @@ cdef class Attention(Operation):
         pack_panels(&self.moves, v, self.row[V], self.col[V], w.values, self.values_panel, self.nr, self.lanes, count,
                     self.width)
 
-    cdef void attend_tile(self, Work *w, const Run *r, int64_t batch, int64_t block, int64_t row, int64_t at) noexcept nogil:
+    cdef void attend_tile(self, Work *w, int64_t batch, int64_t block, int64_t row, int64_t at) noexcept nogil:
         """A tile of queries from `row` on, row `at` of its task, with a block of keys."""
         cdef lk_gemm *tile = &w.tile
         cdef lk_weights *weights = &w.weights
         cdef int64_t key = block * self.block_keys, count = min(self.block_keys, self.keys - key), j
         cdef int64_t item = self.item
-        cdef const char *q = r.at[Q] + self.matrix[Q][batch] + row * self.row[Q]
+        cdef const char *q = w.operand[Q] + self.matrix[Q][batch] + row * self.row[Q]
         cdef char *maxima = w.maxima + at * item
         if self.packs_queries:
             move(&self.moves, q, self.row[Q], self.col[Q], w.queries, self.q_pitch, item, tile.rows, self.depth)
@@ -311,7 +298,7 @@ cdef class Attention(Operation):
         weights.rows, weights.count = tile.rows, max(0, count)
         weights.maxima, weights.sums, weights.factors = maxima, maxima + self.maxima_bytes, maxima + 2 * self.maxima_bytes
         if self.has_mask:
-            weights.mask = r.at[MASK] + self.matrix[MASK][batch] + row * self.row[MASK] + key * self.col[MASK]
+            weights.mask = w.operand[MASK] + self.matrix[MASK][batch] + row * self.row[MASK] + key * self.col[MASK]
             weights.mask_row, weights.mask_col = self.row[MASK], self.col[MASK]
             if self.gathers_mask:
                 move(&self.moves, weights.mask, self.row[MASK], self.col[MASK], w.masks, self.scores_pitch, item,
