@@ -7,21 +7,11 @@ from numpy cimport import_array, ndarray
 from ..kernels cimport LK_LRN, lk_kernel
 from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport aligned, ceil_div, share
 from .operation cimport Operation
 
 import_array()
-
-
-cdef struct Run:
-    lk_lrn_fn fn
-    lk_lrn template      # of a share, without addresses
-    const char *x
-    char *y
-    char *squares
-    int64_t squares_bytes, pixels
-    int threads
 
 
 cdef class Lrn(Operation):
@@ -40,14 +30,16 @@ cdef class Lrn(Operation):
     threads : int
     """
 
-    cdef Run planned
+    cdef lk_lrn_fn fn
+    cdef lk_lrn template            # of a share, without addresses
+    cdef int64_t pixels, squares_bytes
+    cdef int threads
 
     def __cinit__(self, arrays, pixels, str types, int64_t size, double alpha, double bias, int threads):
         cdef const lk_kernel *row = best_row(LK_LRN, types)
         cdef ndarray x = pixels[0], y = pixels[1]
         cdef int64_t item = 4 if types == "f32" else 2
-        cdef Run *r = &self.planned
-        cdef lk_lrn *p = &r.template
+        cdef lk_lrn *p = &self.template
         self.bind(tuple(arrays))
         if x.itemsize != item or y.itemsize != item or (x.shape[1] > 1 and not x.strides[1] == y.strides[1] == item):
             raise ValueError(f"lrn: expected contiguous channels of {types}")
@@ -57,24 +49,21 @@ cdef class Lrn(Operation):
         p.below = min((size - 1) // 2, p.count)
         p.above = min(size - 1 - (size - 1) // 2, p.count)
         p.x_pixel, p.y_pixel = x.strides[0], y.strides[0]
-        r.fn, r.pixels = <lk_lrn_fn>row.fn, x.shape[0] if p.count else 0
-        r.squares_bytes = aligned((p.below + p.above + (ceil_div(p.count, row.lanes) + 1) * row.lanes) * sizeof(float))
-        r.threads = <int>min(threads_for(threads, 2.0 * r.pixels * p.count * item), r.pixels)
-        self.workspace = r.threads * r.squares_bytes
+        self.fn, self.pixels = <lk_lrn_fn>row.fn, x.shape[0] if p.count else 0
+        self.squares_bytes = aligned((p.below + p.above + (ceil_div(p.count, row.lanes) + 1) * row.lanes) * sizeof(float))
+        self.threads = <int>min(threads_for(threads, 2.0 * self.pixels * p.count * item), self.pixels)
+        self.workspace = self.threads * self.squares_bytes
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef Run r = self.planned
-        r.x, r.y, r.squares = at[0], at[1], workspace
-        if r.pixels:
+        if self.pixels:
             memset(workspace, 0, self.workspace)  # squares of channels before the first and after the last
-            share_out(r.threads, lrn_share, &r)
+            self.run_shares(self.threads, at, workspace)
 
-
-cdef void lrn_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Run *r = <const Run *>argument
-    cdef int64_t first, last
-    cdef lk_lrn p = r.template
-    p.squares = r.squares + slot * r.squares_bytes
-    while lk_claim(portions, share(r.pixels, parts, part), share(r.pixels, parts, part + 1), &first, &last):
-        p.x, p.y, p.pixels = r.x + first * p.x_pixel, r.y + first * p.y_pixel, last - first
-        r.fn(&p)
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        cdef int64_t first, last
+        cdef lk_lrn p = self.template
+        p.squares = workspace + slot * self.squares_bytes
+        while lk_claim(portions, share(self.pixels, parts, part), share(self.pixels, parts, part + 1), &first, &last):
+            p.x, p.y, p.pixels = at[0] + first * p.x_pixel, at[1] + first * p.y_pixel, last - first
+            self.fn(&p)
