@@ -33,7 +33,7 @@ QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 
 VISIT_SECONDS = {"conv": (0.4, 0.12), "weight": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
 WARM_SHARE = 0.9  # of the time; the rest is for filters out of the caches
-PROFILE_BUDGET_SECONDS = 30.0  # of a run that measures the machine profile as well: two, on busy machines up to twenty
+PROFILE_BUDGET_SECONDS = 30.0  # of a run that measures the machine profile as well: that takes two, more where others work
 REST_SECONDS = 1.5  # of a time budget, for bandwidths, files and the report; of a short one a tenth
 SAVE_EVERY_SECONDS = 20.0  # an interruption loses no more than that
 
