@@ -17,7 +17,7 @@ from itertools import permutations
 from pathlib import Path
 
 from layoutkit._core.runtime import registry
-from layoutkit.bench.listed import named_for, runnable
+from layoutkit.bench.listed import runnable, with_isa
 from layoutkit.bench.report import geomean
 from layoutkit.choosing import keys, machine_profile, model, shipped
 from layoutkit.choosing.machine import assumed_caches
@@ -39,7 +39,7 @@ class Machine:
 
     def known_as(self, name: str) -> str:
         """The name here of a candidate of the table."""
-        return named_for(name, self.own_isa, self.isa)
+        return with_isa(name, self.own_isa, self.isa)
 
 
 def picks(of: Machine, by: Machine) -> Iterator[tuple[str, float, str, str]]:

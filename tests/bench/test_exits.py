@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from layoutkit.bench.exits import through
+from layoutkit.bench.exits import finish_steps
 from layoutkit.bench.suites import SUITES
 from layoutkit.choosing.table import CostTable
 
@@ -175,11 +175,11 @@ def test_steps_that_are_interrupted_begin_again():
             raise KeyboardInterrupt
         return name
 
-    assert through(lambda: step("a", 0), lambda: step("b", 0)) == ["a", "b"]
+    assert finish_steps(lambda: step("a", 0), lambda: step("b", 0)) == ["a", "b"]
     with pytest.raises(KeyboardInterrupt):
-        through(lambda: step("c", 1), lambda: step("d", 0))
+        finish_steps(lambda: step("c", 1), lambda: step("d", 0))
     with pytest.raises(KeyboardInterrupt):
-        through(lambda: step("e", 2), lambda: step("never", 0))
+        finish_steps(lambda: step("e", 2), lambda: step("never", 0))
     assert calls == ["a", "b", "c", "c", "d", "e", "e"]
 
 

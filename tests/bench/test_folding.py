@@ -40,7 +40,7 @@ def test_comparisons_fit():
         for seed in (1, 2)
     )
     said = io.StringIO()
-    folding.say(comparison.lines(a, b), said, comparison.CONTINUED_COLUMN)
+    folding.print_folded(comparison.lines(a, b), said, comparison.CONTINUED_COLUMN)
     lines = said.getvalue().splitlines()
     assert not too_long(lines, 80)
     assert {len(line) - len(line.lstrip()) for line in lines if line.startswith(9 * " ")} == {26}, "below the winners"
@@ -68,7 +68,7 @@ def test_terminals_have_their_own_width(monkeypatch, capsys):
     assert folding.columns(Terminal()) == 33
     assert folding.columns(io.StringIO()) == folding.columns(None) == 80
     said = Terminal()
-    folding.say(["one two\n" + "word " * 10], said)
+    folding.print_folded(["one two\n" + "word " * 10], said)
     assert said.getvalue().splitlines() == ["one two", "word " * 5 + "word", "  " + "word " * 3 + "word"]
-    folding.say(["nobody hears this"], None)
+    folding.print_folded(["nobody hears this"], None)
     assert capsys.readouterr().out == ""

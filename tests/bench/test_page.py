@@ -70,11 +70,11 @@ def test_slopes_meet_the_roof(monkeypatch):
 
 def test_cells_have_one_size(monkeypatch):
     drawn = []
-    monkeypatch.setattr(heat, "svg_text", lambda figure, label, smallest: drawn.append((figure, smallest)) or "")
+    monkeypatch.setattr(heat, "svg_text", lambda figure, label, min_scale: drawn.append((figure, min_scale)) or "")
     found = heat.picture(RUN)
     *panels, _ = drawn
     cells = {tuple((figure.get_size_inches() / len(figure.axes[0].get_xticks())).round(6)) for figure, _ in panels}
-    assert len(panels) == 2 and len(cells) == 1 and {smallest for _, smallest in drawn} == {1.0}
+    assert len(panels) == 2 and len(cells) == 1 and {min_scale for _, min_scale in drawn} == {1.0}
     assert not any("b" in row[0] and row[0].islower() for row in found.rows), "filters go one way only"
 
 

@@ -20,7 +20,7 @@ def test_each_algorithm_with_what_stands_in_for_it():
         result(direct_a=3.0, im2col=6.0),
         result(direct_a=8.0, im2col=2.0, blas=1.0),
     ])  # fmt: skip
-    assert {str(p): (p.ran, p.ratios) for p in found} == {
+    assert {str(p): (p.problems, p.ratios) for p in found} == {
         "always direct": (3, (2.0, 1.0, 8.0)),
         "always winograd, else direct": (1, (1.0, 1.0, 8.0)),
         "always im2col, else direct": (2, (2.0, 2.0, 2.0)),

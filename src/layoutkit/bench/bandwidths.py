@@ -1,4 +1,4 @@
-"""What a copy reaches in memory and in the caches: the slopes of the roofline."""
+"""The bandwidths of memory and of the caches: the slopes of the roofline."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SAMPLES = 5
 
 
 def bandwidths(limits: Limits, threads: Iterable[int]) -> list[dict[str, object]]:
-    """GB/s read and written on so many threads: of memory, and of the caches from the second on (copies in the first
-    are too short to be timed)."""
+    """GB/s read and written by copies in memory and in the caches from L2 on (copies in L1 are too short to time), for
+    each number of threads."""
     sizes = {"memory": max(MAX_COPY_BYTES, 4 * machine.last_level_cache())}
     sizes |= {f"L{level}": size // 2 for level, size in sorted(machine.caches().items(), reverse=True) if level > 1}
     rows: list[dict[str, object]] = []
     for t in threads:
-        for level, moved in sizes.items():
+        for level, nbytes in sizes.items():
             with contextlib.suppress(MemoryError):
-                rate = max(limits.copy(moved, t) for _ in range(SAMPLES if level != "memory" else 1))
-                rows.append({"threads": t, "level": level, "bytes": moved, "rate": rate / 1e9})
+                rate = max(limits.copy(nbytes, t) for _ in range(SAMPLES if level != "memory" else 1))
+                rows.append({"threads": t, "level": level, "bytes": nbytes, "rate": rate / 1e9})
     return rows

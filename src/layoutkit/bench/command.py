@@ -21,21 +21,21 @@ from ..choosing.threads import MAX_THREADS, check_threads, get_num_threads
 from ..formats.layout import Layout
 from . import comparison, page, report
 from .bandwidths import bandwidths
-from .exits import INTERRUPTED, through
-from .folding import columns, say
+from .exits import INTERRUPTED, finish_steps
+from .folding import columns, print_folded
 from .listed import cases as listed_cases
 from .progress import track
 from .report import Result
 from .suites import DTYPES, SUITES, Case, ConvCase, backward, in_types
 
-QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 90
-# Of a visit: full, quick.
+QUICK_SECONDS = 78.0  # of measuring with --quick, which ends within 90
+# Of one visit to a problem: without and with --quick.
 VISIT_SECONDS = {"conv": (0.4, 0.12), "weight": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}
-VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
-WARM_SHARE = 0.9  # of the time; the rest is for filters out of the caches
-PROFILE_BUDGET_SECONDS = 30.0  # of a run that measures the machine profile as well: that takes two, more where others work
-REST_SECONDS = 1.5  # of a time budget, for bandwidths, files and the report; of a short one a tenth
-SAVE_EVERY_SECONDS = 20.0  # an interruption loses no more than that
+VISITS = 2  # to every problem, far apart, so that load from other processes spoils only one of them
+WARM_SHARE = 0.9  # of the time; the rest is for convolutions with cold filters
+PROFILE_BUDGET_SECONDS = 30.0  # least of a run that measures the machine profile too: 2 s, more on busy machines
+REST_SECONDS = 1.5  # of a time budget, for bandwidths, files and the report; at most a tenth of it
+SAVE_EVERY_SECONDS = 20.0  # what an interruption loses at most
 
 
 def _threads(text: str) -> list[int]:
@@ -108,8 +108,8 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def find(args: argparse.Namespace) -> list[Case]:
-    """The cases that the arguments ask for; ValueError or OSError if one of them is nothing."""
+def requested_cases(args: argparse.Namespace) -> list[Case]:
+    """The cases that the arguments ask for; ValueError or OSError for a suite that does not exist or is wrong."""
     cases: list[Case] = []
     for name in args.suite.split(","):
         if name in SUITES:
@@ -157,10 +157,10 @@ def measure(
     todo: Iterable[Visit], limits: Limits, results: dict[Case, Result | None], end: float | None = None,
     save: bool = False,
 ) -> None:  # fmt: skip
-    """Measure, the limits around each problem; what is found goes into `results` as it comes.
+    """Measure cases, and the machine's limit before and after each; results go into `results` as they come, None for
+    a case that does not fit into memory.
 
-    None of what the memory does not suffice for. Then, until `end`, what the winners take when they meet their filters
-    cold.
+    Then, until `end`, measure the winning convolutions with cold filters.
     """
     saved = time.perf_counter()
     for case, budget in todo:
@@ -196,14 +196,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     start = time.perf_counter()
     command = parser()
     args = command.parse_args(argv)
-    for option in ("json", "report"):  # now, not after the measuring
+    for option in ("json", "report"):  # fail now, not after measuring
         file = getattr(args, option)
         if file not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.abspath(file))):
             command.error(f"argument --{option}: no directory for {file!r}")
     if args.report and not page.available():
         command.error("argument --report: needs matplotlib: pip install 'layoutkit[report]'")
     try:
-        cases = find(args)
+        cases = requested_cases(args)
     except (ValueError, OSError) as error:
         command.error(f"argument --suite: {error}")
     seconds = args.time_budget or (QUICK_SECONDS if args.quick else None)
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     measured: dict[Case, Result | None] = {}
     slopes: list[dict[str, object]] = []
     text, identity = sys.stderr if args.json == "-" else sys.stdout, machine.identity()
-    ended = Ended()
+    stop = Stop()
     began = time.time()
     try:
         end = None if seconds is None else start + seconds - min(REST_SECONDS, seconds / 10)
@@ -220,33 +220,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         measure(todo, limits, measured, end, not args.no_save)
         slopes = bandwidths(limits, sorted({case.threads for case in measured if case.kind == "conv"}))
     except KeyboardInterrupt:
-        ended = Ended(INTERRUPTED, "interrupted")
+        stop = Stop(INTERRUPTED, "interrupted")
     except OSError as error:
-        ended = Ended(_cannot_save(error), "the cost table cannot be saved")
+        stop = Stop(_cannot_save(error), "the cost table cannot be saved")
 
-    def keep() -> tuple[list[Result], dict, int]:
+    def write_files() -> tuple[list[Result], dict, int]:
         known = set(cost_table.problems())
         results = [r for r in measured.values() if r and r.case.key in known]
         data = {
             "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
             "seconds": time.perf_counter() - start, "left_out": len(cases) - len(results),
-            "notes": [*report.busy(results), *blas_threads.notes(), *_missing(cases, measured, results, ended)],
+            "notes": [*report.busy(results), *blas_threads.notes(), *_missing(cases, measured, results, stop)],
             "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
             "bandwidths": slopes,
         }  # fmt: skip
         return results, data, _write(data, args)
 
-    # all that lasts comes before the text: whoever reads that may have gone
-    saved, (results, data, unwritten) = through(lambda: "" if args.no_save else _save(), keep)
+    # files before text: the reader of a pipe may have closed it
+    saved, (results, data, write_code) = finish_steps(lambda: "" if args.no_save else _save(), write_files)
     profiled = ""
-    if saved and (seconds is None or seconds >= PROFILE_BUDGET_SECONDS) and not ended.code:
+    if saved and (seconds is None or seconds >= PROFILE_BUDGET_SECONDS) and not stop.code:
         try:
             profiled = _profile(began)
         except KeyboardInterrupt:
-            ended = Ended(INTERRUPTED, "interrupted")
+            stop = Stop(INTERRUPTED, "interrupted")
     if args.json == "-":
         print(json.dumps(data, indent=1), flush=True)
-    say(
+    print_folded(
         [
             f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}",
             *report.lines(results, columns(text)),
@@ -255,22 +255,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         ],
         text,
     )  # fmt: skip
-    return ended.code or unwritten or int(saved is None)
+    return stop.code or write_code or int(saved is None)
 
 
-class Ended(NamedTuple):
-    """How measuring ended: the exit code, and why it did before all was measured."""
+class Stop(NamedTuple):
+    """Why measuring stopped before all cases were measured, and the exit code."""
 
     code: int = 0
     why: str = "the time was over"
 
 
 def _missing(
-    cases: Sequence[Case], measured: Mapping[Case, Result | None], results: Sequence[Result], ended: Ended
+    cases: Sequence[Case], measured: Mapping[Case, Result | None], results: Sequence[Result], stop: Stop
 ) -> Iterator[str]:
-    """What to tell of problems that are not among the results."""
+    """Notes on problems that are not among the results."""
     if left := len(cases) - len(measured):
-        yield f"{left} problems were left out: {ended.why}; --missing goes on with them"
+        yield f"{left} problems were left out: {stop.why}; --missing goes on with them"
     if unfit := sum(r is None for r in measured.values()):
         yield f"{unfit} problems need more memory than there is"
     if disturbed := len(measured) - len(results) - unfit:
@@ -278,7 +278,7 @@ def _missing(
 
 
 def _write(data: dict, args: argparse.Namespace) -> int:
-    """Write the files that were asked for, each as far as that can be; returns the exit code."""
+    """Write the JSON file and the page, if asked for, even if the other fails; returns the exit code."""
     code = 0
     for path, write in ((args.json, _write_json), (args.report, page.write)):
         try:
@@ -296,8 +296,7 @@ def _write_json(data: dict, path: str) -> None:
 
 
 def _profile(began: float) -> str:
-    """Measure the machine profile, for estimates, and save it, unless saving costs has since the time `began`; what to
-    tell of it."""
+    """Measure and save the machine profile unless saving costs did so after the time `began`; returns a message."""
     path = machine_profile.path(cost_table.path)
     try:
         if not path.exists() or path.stat().st_mtime < began:
@@ -308,7 +307,7 @@ def _profile(began: float) -> str:
 
 
 def _save() -> str | None:
-    """Save the table; what to tell of it, None if it cannot be."""
+    """Save the cost table; returns a message, None if it cannot be saved."""
     try:
         path = cost_table.save()
     except OSError as error:

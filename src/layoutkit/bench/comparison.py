@@ -8,43 +8,43 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from .folding import say
+from .folding import print_folded
 from .report import geomean
 
 FIELDS = ("problem", "kind", "group", "title", "threads", "count", "unit", "work", "bytes", "share", "rate", "limit",
           "seconds", "lead", "winner", "candidates")  # fmt: skip
 BANDWIDTH_FIELDS = "threads", "level", "bytes", "rate"
-NOISE_RATIO = 1.05  # changes by less are not listed one by one
-CONTINUED_COLUMN = 26  # where a line goes on that is folded: below the winner
+NOISE_RATIO = 1.05  # smaller changes are not listed one by one
+CONTINUED_COLUMN = 26  # indentation of folded lines: below the winner
 
 
 def read(path: str) -> dict:
-    """What a run wrote with --json; ValueError if it is something else."""
+    """The JSON of a run; ValueError if the file is something else."""
     with open(path, encoding="utf-8") as f:
         try:
             data = json.load(f)
             for r in data["results"]:
                 for field in FIELDS:
                     r[field]
-            for b in data.get("bandwidths", ()):  # runs of before have none
+            for b in data.get("bandwidths", ()):  # older runs have none
                 for field in BANDWIDTH_FIELDS:
                     b[field]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{path}: not what layoutkit.bench --json writes ({why})") from None
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path}: not what layoutkit.bench --json writes ({reason})") from None
     return data
 
 
 def lines(a: dict, b: dict) -> Iterator[str]:
-    """The comparison: per problem what gained or lost, then the geometric means."""
+    """The comparison: the problems whose share changed, then geometric means."""
     before = {r["problem"]: r for r in a["results"]}
     both = [(before[r["problem"]], r) for r in b["results"] if r["problem"] in before]
     if a.get("machine") != b.get("machine"):
-        one, other = a.get("machine") or {}, b.get("machine") or {}
-        differing = [f"{k}: {one.get(k)} / {other.get(k)}" for k in one if one.get(k) != other.get(k)]
+        machine_a, machine_b = a.get("machine") or {}, b.get("machine") or {}
+        differing = [f"{k}: {v} / {machine_b.get(k)}" for k, v in machine_a.items() if v != machine_b.get(k)]
         yield "not measured alike: " + ", ".join(differing)
-    alone = len(before) - len(both), len(b["results"]) - len(both)
-    yield f"{len(both)} problems in both, {alone[0]} only in A, {alone[1]} only in B"
+    only_a, only_b = len(before) - len(both), len(b["results"]) - len(both)
+    yield f"{len(both)} problems in both, {only_a} only in A, {only_b} only in B"
     ratios = defaultdict(list)
     changed = []
     for x, y in both:
@@ -74,5 +74,5 @@ def main(argv: Sequence[str]) -> int:
         a, b = read(args.a), read(args.b)
     except (OSError, ValueError) as error:
         p.error(str(error))
-    say(lines(a, b), sys.stdout, CONTINUED_COLUMN)
+    print_folded(lines(a, b), sys.stdout, CONTINUED_COLUMN)
     return 0

@@ -1,4 +1,4 @@
-"""How commands end when whoever reads them has gone, or who started them has had enough."""
+"""Exit codes of commands whose output pipe is closed or that are interrupted."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-INTERRUPTED = 130  # as shells tell of SIGINT
-PIPE_CLOSED = 141  # and of SIGPIPE
+INTERRUPTED = 130  # by SIGINT, the exit code of shells
+PIPE_CLOSED = 141  # by SIGPIPE
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run `command`; its exit code, or that of what ended it. A closed pipe and Ctrl-C are no errors to tell of."""
+    """Run `command`; returns its exit code. A closed pipe and Ctrl-C end it without a traceback."""
     try:
         try:
             return command()
         finally:
             if sys.stdout is not None:
-                sys.stdout.flush()  # here, where what goes wrong can still be told apart
+                sys.stdout.flush()  # here, not at exit, so that errors of writing are handled below
     except BrokenPipeError:
         code = PIPE_CLOSED
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except OSError as error:  # of writing: a full disk
+    except OSError as error:  # such as a full disk
         with contextlib.suppress(OSError):
             print(f"layoutkit: {error}", file=sys.stderr)
         code = 1
-    _silence()
+    _discard_output()
     return code
 
 
-def through(*steps: Callable[[], Any]) -> list[Any]:
-    """What the steps return. One that Ctrl-C interrupts begins again, once, and the rest follow; then it counts."""
+def finish_steps(*steps: Callable[[], Any]) -> list[Any]:
+    """Run steps that Ctrl-C must not prevent: an interrupted one is run again, once, and KeyboardInterrupt raised after
+    the last. Returns their results."""
     results, interrupted = [], False
     for step in steps:
         try:
@@ -46,8 +47,8 @@ def through(*steps: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def _silence() -> None:
-    """What streams still hold goes nowhere, so that Python does not fail on it when it ends."""
+def _discard_output() -> None:
+    """Discard what cannot be written, so that Python does not fail to flush it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

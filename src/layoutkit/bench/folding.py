@@ -18,14 +18,13 @@ def columns(stream: IO[str] | None) -> int:
 
 
 def fold(text: str, width: int, hang: int = 2) -> list[str]:
-    """The lines of one line of text, those after the first indented by `hang`; a word stays whole, however long."""
-    return textwrap.wrap(
-        text, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False
-    ) or [""]  # fmt: skip
+    """Fold one line of text, lines after the first indented by `hang`; long words are not broken."""
+    lines = textwrap.wrap(text, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
+    return lines or [""]
 
 
-def say(lines: Iterable[str], stream: IO[str] | None, hang: int = 2) -> None:
-    """Print lines, folded to the width of `stream`; nothing where there is none."""
+def print_folded(lines: Iterable[str], stream: IO[str] | None, hang: int = 2) -> None:
+    """Print lines, folded to the width of `stream`; nothing if it is None."""
     if stream is None:
         return
     width = columns(stream)
@@ -35,9 +34,9 @@ def say(lines: Iterable[str], stream: IO[str] | None, hang: int = 2) -> None:
 
 
 def table(rows: Sequence[tuple[str, str, str]], width: int) -> Iterator[str]:
-    """The lines of a table: a title, figures that are aligned already, and a name in each row.
+    """The lines of a table of titles, figures that are aligned already, and names.
 
-    A title that leaves no place for the figures, and a name that finds none after them, are on lines of their own.
+    A title or a name that does not fit beside the figures is on a line of its own.
     """
     titles = min(max(len(t) for t, _, _ in rows), width - 2 - max(len(f) for _, f, _ in rows))
     for title, figures, name in rows:

@@ -1,4 +1,4 @@
-"""Reorders from each format to each other, as shares of a copy: cells of one size and one scale of colours."""
+"""Heat maps of reorders between formats, in percent of a copy's bandwidth."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .drawing import PAPER, new_figure, svg_text
 from .picture import Picture
 from .report import geomean, on_threads
 
-SAYS = (
+CAPTION = (
     "Percent of the bandwidth of a copy of the same bytes, geometric means over the shapes, from the row's format to "
     "the column's."
 )
 STEPS = (0, 20, 40, 60, 80, 100)  # percent where a colour begins
 COLOURS = ("#ffffcc", "#c7e9b4", "#7fcdbb", "#41b6c4", "#2c7fb8", "#253494")
-DARK = 80  # percent from which what is written on the colour is white
+DARK = 80  # percent from which text on the colour is white
 CELL_INCHES = 0.34  # high
 LETTER_INCHES = 0.074  # wide, at the size of the labels
 MAX_LETTERS = 9  # of a label that is not turned
@@ -26,13 +26,13 @@ Cells = dict[tuple[str, str], list[float]]
 
 
 def picture(data: dict) -> Picture | None:
-    """The picture of a run; None if no formats are reordered both ways."""
+    """The picture of a run; None if no formats are reordered in both directions."""
     panels: defaultdict[tuple[int, int], Cells] = defaultdict(lambda: defaultdict(list))
     for r in data["results"]:
         if r["kind"] == "reorder":
             src, _, dst = r["group"].partition(">")
             panels[len(r["title"].split(" ")[0].split("x")), r["threads"]][src, dst].append(r["share"])
-    cells_of = {key: both for key, cells in sorted(panels.items()) if (both := _both_ways(cells))}
+    cells_of = {key: mutual for key, cells in sorted(panels.items()) if (mutual := _in_both_directions(cells))}
     letters = max((len(name) for cells in cells_of.values() for pair in cells for name in pair), default=0)
     width = max(0.46, LETTER_INCHES * min(letters, MAX_LETTERS) + 0.06)
     drawings = [_panel(f"{rank}-D, {on_threads(t)}", cells, width) for (rank, t), cells in cells_of.items()]
@@ -41,11 +41,11 @@ def picture(data: dict) -> Picture | None:
         for (rank, threads), cells in cells_of.items() for (a, b), shares in cells.items()
     ]  # fmt: skip
     head = ("from", "to", "", "threads", "shapes", "of a copy", "least")
-    return Picture("Reorders", SAYS, [_scale(), *drawings], head, rows) if cells_of else None
+    return Picture("Reorders", CAPTION, [_scale(), *drawings], head, rows) if cells_of else None
 
 
-def _both_ways(cells: Cells) -> Cells:
-    """The pairs of formats that are met in both directions: filters are not."""
+def _in_both_directions(cells: Cells) -> Cells:
+    """The pairs of formats measured in both directions, which leaves out filters."""
     return {(a, b): shares for (a, b), shares in cells.items() if (b, a) in cells}
 
 
@@ -72,7 +72,7 @@ def _panel(title: str, cells: Cells, width: float) -> str:
     ax.set_xticks(middles, names, rotation=90 if max(map(len, names)) > MAX_LETTERS else 0)
     ax.xaxis.tick_top()
     ax.set_title(title, fontsize=10, loc="left", pad=8)
-    return svg_text(figure, f"Reorders in percent of a copy, {title}", smallest=1.0)
+    return svg_text(figure, f"Reorders in percent of a copy, {title}", min_scale=1.0)
 
 
 def _scale() -> str:
@@ -81,4 +81,4 @@ def _scale() -> str:
     ax.set_yticks([])
     ax.set_xticks(range(len(STEPS)), map(str, STEPS))
     ax.set_title("% of a copy", fontsize=9, loc="left")
-    return svg_text(figure, "The colours: " + ", ".join(f"from {step} percent" for step in STEPS), smallest=1.0)
+    return svg_text(figure, "The colours: " + ", ".join(f"from {step} percent" for step in STEPS), min_scale=1.0)

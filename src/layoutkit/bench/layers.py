@@ -1,4 +1,4 @@
-"""The convolutions of networks, in any layout, and a spread of shapes that no network has."""
+"""The convolutions of networks, in any layout, and random ones."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Layer(NamedTuple):
     size: Ints
     kernel: Ints
     stride: Ints = 1
-    padding: Pads = 0  # of both sides, or pairs of (before, after)
+    padding: Pads = 0  # the same before and after, or pairs of (before, after)
     groups: int = 1
     dilation: Ints = 1
     n: int = 1
 
     @property
     def rank(self) -> int:
-        """Spatial axes; 2 where only ints are given."""
+        """Number of spatial axes; 2 if all values are ints."""
         return next((len(v) for v in (self.size, self.kernel, self.stride, self.padding) if isinstance(v, tuple)), 2)
 
     def problem(self, layout: str | Layout, out_layout: str | Layout | None = None) -> ConvProblem:
@@ -53,12 +53,12 @@ class Layer(NamedTuple):
         )  # fmt: skip
 
     def _pads(self, padding: Pads) -> tuple[tuple[int, int], ...]:
-        each = padding if isinstance(padding, tuple) else (padding,) * self.rank
-        return tuple(p if isinstance(p, tuple) else (p, p) for p in each)
+        pads = padding if isinstance(padding, tuple) else (padding,) * self.rank
+        return tuple(p if isinstance(p, tuple) else (p, p) for p in pads)
 
     @staticmethod
     def centred(kernel: Ints, dilation: Ints) -> Ints:
-        """The padding that keeps an output as large as its input, for odd kernels."""
+        """The padding that gives outputs the size of inputs ("same"), for odd kernels and stride 1."""
         if isinstance(kernel, int) and isinstance(dilation, int):
             return dilation * (kernel - 1) // 2
         rank = next(len(v) for v in (kernel, dilation) if isinstance(v, tuple))
@@ -67,7 +67,7 @@ class Layer(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Layer:
-        """The layer that `str` writes as `text`: kernel, channels, size, and s, p, d, g where they are not the usual.
+        """The layer that `str` writes as `text`: kernel, channels, size, and s, p, d, g where they are not the default.
 
         Examples
         --------
@@ -78,9 +78,9 @@ class Layer(NamedTuple):
         if not match:
             raise ValueError(f"not a layer: {text!r}; expected one such as '3x3 64->128 @56 s2 p1 d1 g4'")
 
-        def ints(name: str, usual: Ints) -> Ints:
+        def ints(name: str, default: Ints) -> Ints:
             values = match[name] and tuple(map(int, match[name].split("x")))
-            return usual if not values else values[0] if len(values) == 1 else values
+            return default if not values else values[0] if len(values) == 1 else values
 
         axes, sizes = (tuple(map(int, match[name].split("x"))) for name in ("kernel", "size"))
         rank = len(axes)
@@ -90,12 +90,12 @@ class Layer(NamedTuple):
         padding: Pads = cls.centred(kernel, dilation)
         if match["padding"]:
             try:
-                each: list[tuple[int, ...]] = [tuple(map(int, p.split("+"))) for p in match["padding"].split("x")]
+                sides: list[tuple[int, ...]] = [tuple(map(int, p.split("+"))) for p in match["padding"].split("x")]
             except ValueError:
-                each = [()]
-            if any(len(p) not in (1, 2) for p in each):
+                sides = [()]
+            if any(len(p) not in (1, 2) for p in sides):
                 raise ValueError(f"not a layer: {text!r}; padding is such as p1, p1x2 or p0+1x0+1")
-            pads = tuple((p[0], p[1]) if len(p) == 2 else p[0] for p in each)
+            pads = tuple((p[0], p[1]) if len(p) == 2 else p[0] for p in sides)
             padding = pads[0] if len(pads) == 1 and isinstance(pads[0], int) else pads
         layer = cls(int(match["ic"]), int(match["oc"]), size, kernel, stride, padding, int(match["groups"] or 1),
                     dilation, int(match["n"] or 1))  # fmt: skip
@@ -106,10 +106,10 @@ class Layer(NamedTuple):
         return layer
 
     def check(self, text: str) -> None:
-        """ValueError if there is no such convolution."""
+        """ValueError if no convolution has these numbers."""
         try:
             fits = self.problem("NCHW").fits
-        except ValueError as error:  # numbers that no convolution has
+        except ValueError as error:
             raise ValueError(f"not a layer: {text!r}; {error}") from None
         if not fits:
             raise ValueError(f"not a layer: {text!r}; its numbers do not fit together")
@@ -120,12 +120,12 @@ class Layer(NamedTuple):
                 return str(value)
             return "x".join(str(v) if isinstance(v, int) else "+".join(map(str, v)) for v in value)
 
-        usual = (1, self.centred(self.kernel, self.dilation), 1, 1)
+        defaults = (1, self.centred(self.kernel, self.dilation), 1, 1)
         values = (self.stride, self.padding, self.dilation, self.groups)
-        more = "".join(f" {letter}{x(v)}" for letter, v, u in zip("spdg", values, usual) if v != u)
+        options = "".join(f" {letter}{x(v)}" for letter, v, d in zip("spdg", values, defaults) if v != d)
         kernel = x(self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * self.rank)
         batch = f"{self.n}x" if self.n > 1 else ""
-        return f"{kernel} {batch}{self.ic}->{self.oc} @{x(self.size)}{more}"
+        return f"{kernel} {batch}{self.ic}->{self.oc} @{x(self.size)}{options}"
 
 
 def with_axes(layout: str | Layout, rank: int) -> Layout:
@@ -216,27 +216,27 @@ def unet3d() -> Iterator[Layer]:
 
 
 def tiny() -> Iterator[Layer]:
-    """Three small layers: does everything run?"""
+    """Three small layers, for tests."""
     yield from (Layer(3, 8, 16, 3, 2, 1), Layer(8, 16, 8, 1), Layer(8, 16, 8, 1))
 
 
-MAX_FLOPS, MAX_BYTES = 1 << 30, 32 << 20  # of a layer of the spread: several can be measured in a second
+MAX_FLOPS, MAX_BYTES = 1 << 30, 32 << 20  # of a random layer: several can be measured in a second
 
 
 def spread(count: int, seed: int) -> Iterator[Layer]:
-    """Layers of every kind, sizes drawn so that every ratio is as likely: what the model is fitted to, or judged on."""
+    """Random layers of every kind, their sizes log-uniform, to fit the model to or to test it on."""
     rng = random.Random(seed)
 
-    def about(low: float, high: float, multiples: tuple[int, ...] = (1,)) -> int:
+    def draw(low: float, high: float, multiples: tuple[int, ...] = (1,)) -> int:
         m = rng.choice(multiples)
         return max(m, round(low * (high / low) ** rng.random() / m) * m)
 
     def channels(high: float) -> int:
-        return about(8, high, (1, 4, 8, 16, 32))
+        return draw(8, high, (1, 4, 8, 16, 32))
 
     drawn = 0
     while drawn < count:
-        n, size = rng.choice((1, 1, 1, 1, 2, 4, 16)), about(5, 112)
+        n, size = rng.choice((1, 1, 1, 1, 2, 4, 16)), draw(5, 112)
         oc = channels(1024)
         kind = rng.choice(("1x1", "1x1", "1x1", "3x3", "3x3", "3x3", "k", "strided", "first", "depthwise", "depthwise",
                            "grouped", "3d", "1d"))  # fmt: skip
@@ -252,18 +252,18 @@ def spread(count: int, seed: int) -> Iterator[Layer]:
             layer = Layer(channels(512), oc, size, k, 2, k // 2, n=n)
         elif kind == "first":
             k = rng.choice((3, 5, 7, 11))
-            layer = Layer(rng.choice((1, 2, 3, 4)), min(oc, 128), about(24, 256), k, rng.choice((1, 2)), k // 2, n=n)
+            layer = Layer(rng.choice((1, 2, 3, 4)), min(oc, 128), draw(24, 256), k, rng.choice((1, 2)), k // 2, n=n)
         elif kind == "depthwise":
             k = rng.choice((3, 3, 3, 5, 7))
             layer = Layer(oc, oc, size, k, rng.choice((1, 1, 2)), k // 2, oc, n=n)
         elif kind == "grouped":
-            each, groups = rng.choice((4, 8, 16, 32)), about(2, 64)
-            layer = Layer(each * groups, each * groups, size, 3, rng.choice((1, 1, 2)), 1, groups, n=n)
+            width, groups = rng.choice((4, 8, 16, 32)), draw(2, 64)
+            layer = Layer(width * groups, width * groups, size, 3, rng.choice((1, 1, 2)), 1, groups, n=n)
         elif kind == "3d":
-            layer = Layer(about(1, 128), channels(256), (about(4, 24), size // 2 + 3, size // 2 + 3), (3,) * 3, 1, 1)
+            layer = Layer(draw(1, 128), channels(256), (draw(4, 24), size // 2 + 3, size // 2 + 3), (3,) * 3, 1, 1)
         else:
             k = rng.choice((1, 3, 9))
-            layer = Layer(channels(512), oc, (about(64, 4096),), (k,), 1, k // 2, n=n)
+            layer = Layer(channels(512), oc, (draw(64, 4096),), (k,), 1, k // 2, n=n)
         p = layer.problem("NCHW")
         elements = prod(p.src_shape) + prod(p.dst_shape) + p.oc * p.ic // p.groups * prod(p.kernel)
         if min(p.out) > 0 and 1 << 16 < p.flops < MAX_FLOPS and 4 * elements < MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Problems that a user brings: a text file that lists them, or the convolutions of an ONNX model."""
+"""Problems of the user: those listed in a text file, or the convolutions of an ONNX model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..reorders.problem import ReorderProblem
 from .layers import Layer
 from .suites import Case, ConvCase, in_types, of_layers, reorders
 
-# Problems as the cost table knows them.
+# Keys of the cost table.
 _EXAMPLES = {"conv": "conv n1 c64 56x56 o128 k3x3 s2x2 p1+1,1+1 d1x1 g1 NHWC>NHWC f32",
              "reorder": "reorder 1x64x56x56 NCHW>NHWC x32"}  # fmt: skip
 
@@ -30,16 +30,16 @@ def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> l
         layers: dict[str, list[Layer]] = {}
         for layer, types in onnx_layers(path):
             layers.setdefault(types, []).append(layer)
-        return [case for types, some in layers.items()
-                for case in in_types(of_layers(some, layouts, threads), [TYPES[types]])]  # fmt: skip
+        return [case for types, of_types in layers.items()
+                for case in in_types(of_layers(of_types, layouts, threads), [TYPES[types]])]  # fmt: skip
     return text_cases(path.read_text(encoding="utf-8").splitlines(), str(path), layouts, threads)
 
 
 def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """One problem a line, as reports and ``explain(verbose=True)`` write them; empty lines and ``# ...`` aside.
 
-    3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": met four times
-    conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as the cost table knows it
+    3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": four times
+    conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as a key of the cost table
     reorder 1x64x56x56 NCHW>NHWC x32             a reorder, the same
     """
     layers: list[Layer] = []
@@ -75,12 +75,12 @@ def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
 
 
 def candidates(key: str) -> set[str]:
-    """Names of the candidates of a problem as the cost table knows it; of a filter those of any stride.
+    """Names of the candidates of a problem, given as a key of the cost table; of a filter those of any stride.
 
     Raises
     ------
     ValueError
-        It is no key of a problem.
+        The key is invalid.
     """
     if not key.startswith("filter "):
         return {c.name for case in _exact(key, ()) for c in case.task.candidates()}
@@ -98,8 +98,8 @@ def runnable(isa: str) -> str:
     raise ValueError(f"this machine neither has instruction set {isa} nor emulates it")
 
 
-def named_for(name: str, isa: str, other: str) -> str:
-    """A candidate's name, its kernel of set `isa` replaced by that of `other`."""
+def with_isa(name: str, isa: str, other: str) -> str:
+    """A candidate's name, instruction set `isa` of its kernel replaced by `other`."""
     words = name.split(" ")
     return " ".join(w.removesuffix(isa) + other if w.endswith(f"_{isa}") else w for w in words)
 
@@ -107,18 +107,18 @@ def named_for(name: str, isa: str, other: str) -> str:
 def shipped_log_errors(
     costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, Any], key: str
 ) -> dict[str, float]:
-    """How far the estimates of a problem's candidates are off, as on the machine of that identity, where `costs` were
-    measured: log(measured / estimate)."""
+    """log(measured / estimate) of a problem's candidates, estimated for the machine with that identity, where `costs`
+    were measured."""
     caches, isa = dict(enumerate(identity["caches"], 1)), identity["isa"]
     here = runnable(isa)
-    of_problem = {named_for(name, isa, here): cost for name, cost in costs[key].items()}
+    of_problem = {with_isa(name, isa, here): cost for name, cost in costs[key].items()}
     before = registry.use_isa(here)
     try:
         with assumed_caches(caches), machine_profile.scaled(machine_profile.UNIT_SCALE):
             errors = model.log_errors(key, of_problem, here)
     finally:
         registry.use_isa(before)
-    return {named_for(name, here, isa): error for name, error in errors.items()}
+    return {with_isa(name, here, isa): error for name, error in errors.items()}
 
 
 def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:
@@ -132,7 +132,7 @@ def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:
         model = onnx.shape_inference.infer_shapes(onnx.load(str(path), load_external_data=False))
     except OSError:
         raise
-    except Exception as error:  # protobuf's DecodeError, onnx's own: all of them say it is no model
+    except Exception as error:  # such as protobuf's DecodeError and those of onnx
         raise ValueError(f"{path}: not an ONNX model: {error}") from None
     graph = model.graph
     shapes = {i.name: tuple(i.dims) for i in graph.initializer}
@@ -146,35 +146,21 @@ def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:
             try:
                 attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
                 tensors = [node.input[i] for i in _INPUTS[node.op_type]]
-                named = [
-                    _ELEMENTS.get(onnx.TensorProto.DataType.Name(kinds.get(t, 0))) for t in (*tensors, node.output[0])
-                ]
-                yield _onnx_layer(tensors, shapes, attributes), _types_of(*named)
-            except (
-                AttributeError,
-                IndexError,
-                KeyError,
-                TypeError,
-                ValueError,
-            ) as error:  # an attribute of another kind, too
+                codes = [kinds.get(name, 0) for name in (*tensors, node.output[0])]
+                types = _types_of(*(_ELEMENTS.get(onnx.TensorProto.DataType.Name(code)) for code in codes))
+                yield _onnx_layer(tensors, shapes, attributes), types
+            except (AttributeError, LookupError, TypeError, ValueError) as error:  # such as attributes of a wrong type
                 raise ValueError(f"{path}: node {node.name or node.output[0]!r}: {error}") from None
 
 
-# Of the nodes that convolve: which of their inputs are the tensor and the filter.
+# Which inputs of the operators are the tensor and the filter.
 _INPUTS = {"Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
-_ELEMENTS = {
-    "FLOAT": "f32",
-    "DOUBLE": "f64",
-    "FLOAT16": "f16",
-    "BFLOAT16": "bf16",
-    "UINT8": "u8",
-    "INT8": "s8",
-    "INT32": "s32",
-}
+_ELEMENTS = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16", "UINT8": "u8", "INT8": "s8",
+             "INT32": "s32"}  # fmt: skip
 
 
 def _types_of(x: str | None, w: str | None, y: str | None) -> str:
-    """The name of the types of a convolution; ValueError if there is none of them."""
+    """The name of the types of a convolution; ValueError if they are not supported."""
     for types in TYPES.values():
         src, filter, _, dst = types.elements
         if (src, filter) == (x, w) and dst == (y or dst):

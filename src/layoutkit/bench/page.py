@@ -1,4 +1,4 @@
-"""The page of a run: one self-contained HTML file with the plots that tell what was measured, and every figure."""
+"""The page of a run: one self-contained HTML file with plots and all results."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def available() -> bool:
 
 
 def write(data: dict, path: str | Path) -> None:
-    """Write the page of a run, which `data` holds as --json writes it."""
+    """Write the page of a run, given as --json writes it."""
     Path(path).write_text(page(data), encoding="utf-8")
 
 
 def pictures(data: dict) -> Iterator[Picture]:
-    """The pictures of a run, those that it has numbers for."""
+    """The pictures of a run, without those that it has no results for."""
     from . import cold, gains, heat, roofline, shares  # matplotlib is needed here only
 
-    yield from filter(None, (each.picture(data) for each in (roofline, shares, heat, gains, cold)))
+    yield from filter(None, (module.picture(data) for module in (roofline, shares, heat, gains, cold)))
 
 
 def page(data: dict) -> str:
@@ -59,10 +59,10 @@ def page(data: dict) -> str:
         f"{caches}; build {escape(str(m.get('build')))}; {len(results)} problems in {data.get('seconds', 0):.0f} s</p>",
         *(f"<p class=note>{escape(note)}</p>" for note in data.get("notes", ())),
     ]
-    for each in pictures(data):
-        parts += [f"<h2>{escape(each.title)}</h2>", f"<p class=quiet>{escape(each.says)}</p>", "<div class=pictures>"]
-        parts += [f"<div>{drawing}</div>" for drawing in each.drawings]
-        parts += ["</div>", folded("The numbers", each.head, each.rows)]
+    for p in pictures(data):
+        parts += [f"<h2>{escape(p.title)}</h2>", f"<p class=quiet>{escape(p.caption)}</p>", "<div class=pictures>"]
+        parts += [f"<div>{drawing}</div>" for drawing in p.drawings]
+        parts += ["</div>", folded("The numbers", p.head, p.rows)]
     parts += ["<h2>Every figure</h2>", *tables(results)]
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
@@ -77,16 +77,8 @@ def tables(results: Sequence[dict]) -> Iterator[str]:
         groups.setdefault((r["kind"], r["group"], r["threads"]), []).append(r)
     for (kind, group, threads), rows_of_group in groups.items():
         mean = geomean(r["share"] for r in rows_of_group)
-        head = (
-            "what",
-            "met",
-            "winner",
-            "\N{MICRO SIGN}s",
-            rows_of_group[0]["unit"],
-            "share",
-            "problem",
-            "others, times as long",
-        )
+        unit = rows_of_group[0]["unit"]
+        head = ("what", "met", "winner", "\N{MICRO SIGN}s", unit, "share", "problem", "others, times as long")
         rows = [
             (r["title"], str(r["count"]), r["winner"], f"{1e6 * r['seconds']:.1f}", f"{r['rate']:.1f}",
              f"{r['share']:.1%}", r["problem"],
@@ -98,7 +90,7 @@ def tables(results: Sequence[dict]) -> Iterator[str]:
 
 
 def folded(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that opens when its title is touched."""
+    """A table that is shown when its title is clicked."""
 
     def cell(text: str) -> str:
         return f"<td{' class=n' * text.removesuffix('%').replace('.', '').isdigit()}>{escape(text)}"

@@ -10,22 +10,22 @@ from .report import on_threads
 
 
 class Picture(NamedTuple):
-    """Drawings (SVG) under a title and a text that says what they show, and their numbers as a table."""
+    """Drawings (SVG) with a title and a caption, and their numbers as a table."""
 
     title: str
-    says: str
+    caption: str
     drawings: Sequence[str]
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 def convolutions(results: Sequence[dict]) -> dict[str, list[dict]]:
-    """The convolutions of a run by threads and types, in words: what shares a limit, and so a panel."""
+    """The convolutions of a run by threads and types, which share a limit and thus a panel; keys are its titles."""
     groups: defaultdict[tuple[int, str], list[dict]] = defaultdict(list)
     for r in results:
         if r["kind"] == "conv":
             groups[r["threads"], r["group"].partition(" ")[2]].append(r)
-    return {f"{on_threads(threads)} {types}".rstrip(): rs for (threads, types), rs in sorted(groups.items())}
+    return {f"{on_threads(threads)} {types}".rstrip(): panel for (threads, types), panel in sorted(groups.items())}
 
 
 def intensity(result: dict) -> float:

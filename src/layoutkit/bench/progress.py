@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, rich's if it is installed, a plain one if not; elsewhere a line a minute."""
+"""Progress on stderr: a bar on a terminal (that of rich if installed), elsewhere a line a minute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_EVERY_SECONDS = 60.0
 
 
 class Titled(Protocol):
-    """Something that says what it is."""
+    """An item with a title to show."""
 
     @property
     def title(self) -> str: ...
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=Titled)
 
 
 def track(items: Iterable[T], total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[T]:
-    """`items`; stderr tells how many are done and which one is at work."""
+    """Yield `items`, showing how many are done and the title of the current one."""
     if sys.stderr is None:
         return iter(items)
     if not sys.stderr.isatty():
@@ -42,7 +42,7 @@ def track(items: Iterable[T], total: int, clock: Callable[[], float] = time.mono
 
 def _rich(items: Iterable[T], total: int) -> Iterator[T]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    # drawn between problems only: a thread that draws would disturb what is measured
+    # drawn between problems only: a drawing thread would disturb measurements
     with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=total)
         for item in items:
@@ -71,6 +71,6 @@ def _lines(items: Iterable[T], total: int, clock: Callable[[], float]) -> Iterat
         now = clock()
         if now - printed >= LINE_EVERY_SECONDS:
             printed = now
-            with contextlib.suppress(OSError):  # who read it may have gone: no reason to end measuring
+            with contextlib.suppress(OSError):  # a closed pipe is no reason to stop measuring
                 print(f"{i}/{total} after {(now - start) / 60:.0f} min: {item.title}", file=sys.stderr, flush=True)
         yield item

@@ -1,4 +1,4 @@
-"""What a benchmark found: per problem the winner, its lead, its share of the limit; totals; text and JSON."""
+"""Results of a benchmark: winner, lead and share of the limit of each problem, and totals; as text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}
 
 @dataclass(frozen=True)
 class Result:
-    """A case, the costs of its candidates, and samples of the limit (work a second) from around them."""
+    """A case, the costs of its candidates, and the machine's limit (work per second), sampled before and after."""
 
     case: Case
     costs: dict[str, Cost]
     limits: tuple[float, ...]
-    cold: float | None = None  # seconds of the winner when its filter is not in the caches
+    cold: float | None = None  # seconds of the winner with a cold filter
 
     @property
     def order(self) -> list[str]:
@@ -29,27 +29,27 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """What the winner took."""
+        """Time of the winner."""
         return self.costs[self.order[0]].min
 
     @property
     def lead(self) -> float | None:
-        """How many times longer the second took; None where there is no second."""
+        """Time of the second relative to the winner; None if there is one candidate."""
         return self.costs[self.order[1]].min / self.seconds if len(self.costs) > 1 else None
 
     @property
     def rate(self) -> float:
-        """Work a second."""
+        """Work per second."""
         return self.case.work / self.seconds
 
     @property
     def share(self) -> float:
-        """Of the limit."""
+        """Rate relative to the limit."""
         return self.rate / self.limit
 
     @property
     def limit(self) -> float:
-        """Work a second that the machine can do: the best of the samples, as costs are the least of theirs."""
+        """Work per second that the machine can do: the maximum of the samples, as costs are minima."""
         return max(self.limits)
 
     def json(self) -> dict[str, object]:
@@ -65,7 +65,7 @@ class Result:
 
 
 def geomean(values: Iterable[float]) -> float:
-    """The geometric mean; 1 of nothing."""
+    """The geometric mean; 1 for no values."""
     logs = [log(v) for v in values]
     return exp(sum(logs) / len(logs)) if logs else 1.0
 
@@ -78,17 +78,17 @@ class Total:
 
     @property
     def count(self) -> int:
-        """How often the network meets these problems."""
+        """How often these problems occur in the network."""
         return sum(r.case.count for r in self.results)
 
     @property
     def seconds(self) -> float:
-        """What all of them take together."""
+        """Time of all of them."""
         return sum(r.case.count * r.seconds for r in self.results)
 
     @property
     def rate(self) -> float:
-        """Work a second over all of them."""
+        """Work per second over all of them."""
         return sum(r.case.count * r.case.work for r in self.results) / self.seconds
 
     @property
@@ -120,7 +120,7 @@ def totals(results: Sequence[Result]) -> list[Total]:
 
 
 def lines(results: Sequence[Result], width: int = COLUMNS) -> Iterator[str]:
-    """The report in so many columns: every problem, then the totals."""
+    """The report, `width` columns wide: every problem, then the totals."""
     if not results:
         return
     sums = totals(results)
@@ -140,8 +140,8 @@ def _rows(total: Total) -> Iterator[tuple[str, str, str]]:
     for r in total.results:
         lead = f"{r.lead:5.2f}x" if r.lead else "-"
         figures = f" {r.case.count:>4} {r.seconds * 1e6:9.1f} {lead:>6} {r.rate / 1e9:7.1f} {r.share:6.1%}"
-        met_cold = f"{r.share * r.seconds / r.cold:6.1%}" if r.cold else ""
-        yield r.case.title, figures + f" {met_cold:>6}" * cold, r.order[0]
+        cold_share = f"{r.share * r.seconds / r.cold:6.1%}" if r.cold else ""
+        yield r.case.title, figures + f" {cold_share:>6}" * cold, r.order[0]
 
 
 def _summary(totals: Sequence[Total]) -> Iterator[tuple[str, str, str]]:
@@ -153,14 +153,14 @@ def _summary(totals: Sequence[Total]) -> Iterator[tuple[str, str, str]]:
 
 
 def busy(results: Sequence[Result]) -> Iterator[str]:
-    """Lines about thread counts on which the machine did not give what it can: their figures are doubtful."""
+    """Warnings about thread counts for which the machine was busy, so that figures are doubtful."""
     peaks: dict[tuple[int, str], list[float]] = {}
     for r in results:
         if r.case.kind == "conv":
             peaks.setdefault((r.case.threads, r.case.peak), []).extend(r.limits)
     for threads in sorted({threads for threads, _ in peaks}):
-        mine = [rates for (t, _), rates in peaks.items() if t == threads]
-        low, count = sum(x < 0.8 * max(rates) for rates in mine for x in rates), sum(map(len, mine))
+        samples = [rates for (t, _), rates in peaks.items() if t == threads]
+        low, count = sum(x < 0.8 * max(rates) for rates in samples for x in rates), sum(map(len, samples))
         if low > count / 10:
             yield (f"the machine was busy: {low} of {count} times {on_threads(threads)} had less than 80% of "
                    "the FMA peak; measure again when it is idle")  # fmt: skip

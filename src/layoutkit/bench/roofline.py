@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .drawing import INK, legend, new_figure, points, ratio_axis, styles, svg_text
 from .picture import Picture, convolutions, intensity
 
-SAYS = (
+CAPTION = (
     "Every convolution by its operations per byte (input, filter and output once each). The roof is the peak of "
     "multiply-adds; the slopes are what copies of memory and within the caches give, all measured in this run. Where a "
     "slope meets the roof, computing begins to be the limit. Above the roof: fewer operations than counted (Winograd)."
@@ -32,29 +32,24 @@ def picture(data: dict) -> Picture | None:
         for b in data.get("bandwidths", ())
     ]
     head = ("layer", "layout", "threads", "operations per byte", "GFLOP/s", "peak")
-    return Picture("Roofline", SAYS, drawings, head, rows) if panels else None
+    return Picture("Roofline", CAPTION, drawings, head, rows) if panels else None
 
 
 def _panel(title: str, results: Sequence[dict], levels: dict[str, float], style: dict[str, tuple[str, str]]) -> str:
     peak = max(r["limit"] for r in results)
-    at = [intensity(r) for r in results]
+    xs = [intensity(r) for r in results]
     ridges = {level: peak / rate for level, rate in levels.items()}
-    low, high = min([*at, *(r / 3 for r in ridges.values())]) / 1.3, 1.5 * max([*at, *(2 * r for r in ridges.values())])
+    low, high = min([*xs, *(r / 3 for r in ridges.values())]) / 1.3, 1.5 * max([*xs, *(2 * r for r in ridges.values())])
     rates = [r["rate"] for r in results]
     bottom = min([*rates, *(low * rate for rate in levels.values())]) / 1.2
     figure, ax = new_figure()
-    ax.plot(
-        (min(ridges.values(), default=low), high),
-        (peak, peak),
-        color=INK,
-        linewidth=1.4,
-        label=f"peak: {peak:.0f} GFLOP/s",
-    )
+    ax.plot((min(ridges.values(), default=low), high), (peak, peak), color=INK, linewidth=1.4,
+            label=f"peak: {peak:.0f} GFLOP/s")  # fmt: skip
     for level, ridge in ridges.items():
         ax.plot((low, ridge), (low * levels[level], peak), color=INK, linewidth=1.4, linestyle=LINES.get(level, "-."),
                 label=f"{level}: {levels[level]:.0f} GB/s")  # fmt: skip
-    for name, each in style.items():
-        points(ax, [(intensity(r), r["rate"]) for r in results if r["group"] == name], name, each)
+    for name, mark in style.items():
+        points(ax, [(intensity(r), r["rate"]) for r in results if r["group"] == name], name, mark)
     ratio_axis(ax.xaxis, low, high)
     ratio_axis(ax.yaxis, bottom, 1.5 * max([peak, *rates]))
     ax.set_xlabel("operations per byte")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .drawing import INK, PANEL, QUIET, legend, new_figure, points, styles, svg_text
 from .picture import Picture, convolutions
 
-SAYS = (
+CAPTION = (
     "Convolutions against the peak of multiply-adds, layer by layer, one mark a layout. Above 100 %: fewer operations "
     "than counted (Winograd, padded taps left out)."
 )
@@ -27,20 +27,20 @@ def picture(data: dict) -> Picture | None:
         for results in panels.values() for r in results
     ]  # fmt: skip
     head = ("layer", "layout", "threads", "share", "winner")
-    return Picture("Share of the limit", SAYS, drawings, head, rows) if panels else None
+    return Picture("Share of the limit", CAPTION, drawings, head, rows) if panels else None
 
 
 def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
-    every = list(dict.fromkeys(r["title"] for r in results))
-    titles = every[:MAX_LAYERS]
+    layers = list(dict.fromkeys(r["title"] for r in results))
+    titles = layers[:MAX_LAYERS]
     row = {layer: i for i, layer in enumerate(titles)}
     figure, ax = new_figure(PANEL[0] - 1.3, LAYER_INCHES * (len(titles) + 1))
     spans = defaultdict(list)
-    for name, each in style.items():
+    for name, mark in style.items():
         at = [(100 * r["share"], row[r["title"]]) for r in results if r["group"] == name and r["title"] in row]
         for x, y in at:
             spans[y].append(x)
-        points(ax, at, name, each)
+        points(ax, at, name, mark)
     for y, xs in spans.items():
         ax.plot((min(xs), max(xs)), (y, y), color=QUIET, linewidth=1, zorder=2)
     ax.axvline(100, color=INK, linewidth=1)
@@ -49,10 +49,10 @@ def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]
     ax.set_yticks(range(len(titles)), [_short(layer) for layer in titles], fontsize=9)
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("% of the peak")
-    some = f", {len(titles)} of {len(every)} layers" if len(titles) < len(every) else ""
-    ax.set_title(title + some, fontsize=10, loc="left")
+    part = f", {len(titles)} of {len(layers)} layers" if len(titles) < len(layers) else ""
+    ax.set_title(title + part, fontsize=10, loc="left")
     legend(ax)
-    return svg_text(figure, f"Share of the peak by layer and layout, {title}{some}")
+    return svg_text(figure, f"Share of the peak by layer and layout, {title}{part}")
 
 
 def _short(layer: str) -> str:

@@ -1,4 +1,4 @@
-"""Problems to measure: what networks meet, what a file lists, and a spread that the model is fitted to."""
+"""Problems to measure: those of networks, reorders between formats, and random ones that the model is fitted to."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ConvCase:
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by."""
+        """Key in the cost table."""
         return self.task.key
 
     @property
@@ -55,18 +55,18 @@ class ConvCase:
 
     @property
     def nbytes(self) -> int:
-        """Of input, filter and output, each once."""
+        """Bytes of input, filter and output."""
         p = self.problem
         src, dst = prod(p.src.physical_shape(p.src_shape)), prod(p.dst.physical_shape(p.dst_shape))
         return p.types.src.itemsize * src + p.types.dst.itemsize * dst + PackTask.of(p).work // 2
 
     @property
     def task(self) -> ConvTask:
-        """What is measured."""
+        """The task to measure."""
         return ConvTask(self.problem, self.threads)
 
     def cold(self, name: str) -> float:
-        """Seconds of a candidate whose filter has left the caches."""
+        """Seconds of a candidate with a cold filter."""
         return cold_seconds(self.task, name)
 
 
@@ -78,18 +78,18 @@ class WeightCase(ConvCase):
 
     @property
     def peak(self) -> str:
-        """The types whose multiply-adds are the limit: those of the sums."""
+        """The types of the sums, whose multiply-adds are the limit."""
         return self.problem.types.wide.rows
 
     @property
     def task(self) -> WeightTask:  # type: ignore[override]
-        """What is measured."""
+        """The task to measure."""
         return WeightTask(self.problem, self.threads)
 
 
 @dataclass(frozen=True)
 class PackCase:
-    """A filter to pack, in every way that a convolution's candidates want it."""
+    """A filter to pack into every layout that candidates of a convolution read."""
 
     problem: ConvProblem
     count: int
@@ -112,7 +112,7 @@ class PackCase:
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by."""
+        """Key in the cost table."""
         return self.task.key
 
     @property
@@ -124,7 +124,7 @@ class PackCase:
 
     @property
     def task(self) -> PackTask:
-        """What is measured."""
+        """The task to measure."""
         return PackTask.of(self.problem)
 
 
@@ -143,7 +143,7 @@ class ReorderCase:
     peak = "f32"
 
     def of(self, types: ConvTypes) -> ReorderCase:
-        """The same of the numbers that convolutions of these types read."""
+        """The same for elements that convolutions of these types read."""
         return replace(self, width=types.src.itemsize)
 
     @property
@@ -156,7 +156,7 @@ class ReorderCase:
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by."""
+        """Key in the cost table."""
         return self.task.key
 
     @property
@@ -168,7 +168,7 @@ class ReorderCase:
 
     @property
     def task(self) -> ReorderProblem:
-        """What is measured."""
+        """The task to measure."""
         return ReorderProblem(self.src, self.dst, self.shape, self.width, self.threads)
 
 
@@ -180,24 +180,24 @@ DTYPES = {"float32": F32, "float64": TYPES["f64"], "float16": TYPES["f16"], "bfl
           "int8": TYPES["u8s8_u8"]}  # fmt: skip
 
 
-def in_types(cases: Iterable[Case], every: Iterable[ConvTypes]) -> list[Case]:
-    """Cases of float32 in other types; those of others or of other widths as they are."""
+def in_types(cases: Iterable[Case], all_types: Iterable[ConvTypes]) -> list[Case]:
+    """Cases of float32 in other types; other cases unchanged."""
     cases_by_key: dict[str, Case] = {}
     cases = list(cases)
-    for types in every:
+    for types in all_types:
         for case in cases:
-            wide = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
-            case = case if types == F32 or not wide else case.of(types)
+            is_f32 = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
+            case = case if types == F32 or not is_f32 else case.of(types)
             cases_by_key.setdefault(case.key, case)
     return list(cases_by_key.values())
 
 
-FEW_CHANNELS = 4  # of an input that is no activation: nobody asks for its gradient
+FEW_CHANNELS = 4  # of a network's input, whose gradient is not needed
 
 
 def backward(cases: Iterable[Case]) -> list[Case]:
-    """What the gradients of the convolutions among `cases` are made of: sums of filters, and the phases of transposed
-    convolutions with the packing of their filters. Integers have none."""
+    """The parts of gradients of the float convolutions among `cases`: gradients of filters, and phases of transposed
+    convolutions with the packing of their filters."""
     cases_by_key: dict[str, Case] = {}
     for case in cases:
         if not isinstance(case, ConvCase) or case.problem.types.integers:
@@ -209,16 +209,16 @@ def backward(cases: Iterable[Case]) -> list[Case]:
                 p.n, p.oc, p.ic, p.out, p.size, p.kernel, p.stride, p.padding, p.dilation, p.groups, p.dst, p.src,
                 ((p.accuracy, False),) * prod(p.stride), case.threads, once=True, types=p.types,
             )  # fmt: skip
-            for part in task.convolutions:
+            for phase in task.convolutions:
                 title = f"{case.title} input"
-                parts += [replace(case, problem=part.problem, title=title), PackCase(part.problem, case.count)]
-        for one in parts:
-            cases_by_key.setdefault(one.key, one)
+                parts += [replace(case, problem=phase.problem, title=title), PackCase(phase.problem, case.count)]
+        for part in parts:
+            cases_by_key.setdefault(part.key, part)
     return list(cases_by_key.values())
 
 
 def reorders(moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]) -> list[Case]:
-    """Cases of (src, dst, shape, width, count), on as many threads as they would use."""
+    """Cases of (src, dst, shape, width, count) tuples, for the numbers of threads that they would use."""
     cases: list[Case] = []
     moves = list(moves)
     for t in threads:
@@ -230,20 +230,14 @@ def reorders(moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], 
 
 
 def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
-    """Everything distinct that a network of `layers` meets: convolutions first, one thread count at a time.
-
-    Reorders: each activation between each two of `layouts`, each filter into what the kernels read.
-    """
+    """The distinct problems of a network: convolutions, reorders of activations between the layouts and of filters
+    into those that kernels read, and packing."""
     counts = Counter(layers)
     cases: list[Case] = [
         ConvCase(layer.problem(layout), str(layer), layout, n, t)
-        for t in threads
-        for layout in layouts
-        for layer, n in counts.items()
-    ]
-    shapes: Counter = Counter()
-    filters: Counter = Counter()
-    packs: Counter = Counter()
+        for t in threads for layout in layouts for layer, n in counts.items()
+    ]  # fmt: skip
+    shapes, filters, packs = Counter(), Counter(), Counter()  # type: tuple[Counter, Counter, Counter]
     for layer, n in counts.items():
         p = layer.problem("NCHW")
         shapes[p.src_shape] += n
@@ -255,9 +249,8 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
             filters[src, dst, shape] += n
     moves = [
         (with_axes(a, len(shape) - 2), with_axes(b, len(shape) - 2), shape, 4, n)
-        for a, b in permutations(layouts, 2)
-        for shape, n in shapes.items()
-    ]
+        for a, b in permutations(layouts, 2) for shape, n in shapes.items()
+    ]  # fmt: skip
     moves += [(src, dst, shape, 4, n) for (src, dst, shape), n in sorted(filters.items(), key=str)]
     cases += reorders(moves, threads)
     one_each = {PackTask.of(layer.problem("NCHW")).key: layer.problem("NHWC") for layer in counts}
@@ -277,14 +270,14 @@ def pairs(names: Sequence[str], shapes: Sequence[tuple[int, ...]], layouts, thre
     return reorders(((a, b, shape, 4, 1) for shape in shapes for a, b in permutations(formats, 2)), threads)
 
 
-MAX_MOVED_BYTES, MIN_MOVED_BYTES = 128 << 20, 1 << 12  # bytes of a tensor of the spread
+MAX_MOVED_BYTES, MIN_MOVED_BYTES = 128 << 20, 1 << 12  # bytes of the tensor of a random reorder
 
 
 def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[int, ...], int, int]]:
-    """Reorders of every kind, sizes drawn so that every ratio is as likely."""
+    """Random reorders of every kind, their sizes log-uniform."""
     rng = random.Random(seed)
 
-    def about(low: float, high: float) -> int:
+    def draw(low: float, high: float) -> int:
         return round(low * (high / low) ** rng.random())
 
     drawn = 0
@@ -292,8 +285,8 @@ def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[
         src, dst = map(Layout, rng.sample(rng.choice((FOUR, FOUR, FIVE)), 2))
         if rng.random() < 0.2:
             src, dst = Layout("abcd"), Layout("".join(rng.sample("abcd", 4)))
-        channels = rng.choice((3, 16 * about(1, 32), 8 * about(1, 64), about(4, 500)))
-        shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(about(3, 112) for _ in range(src.rank - 2)))
+        channels = rng.choice((3, 16 * draw(1, 32), 8 * draw(1, 64), draw(4, 500)))
+        shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(draw(3, 112) for _ in range(src.rank - 2)))
         width = rng.choice((4, 4, 4, 4, 2, 1, 8))
         if src != dst and MIN_MOVED_BYTES < width * prod(shape) < MAX_MOVED_BYTES:
             drawn += 1
@@ -301,7 +294,7 @@ def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[
 
 
 def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
-    """So many problems drawn at random: on one of `threads` each, between two of `layouts`, mostly the same."""
+    """Random problems, each on one of `threads` and with one or two of `layouts`."""
     rng = random.Random(seed)
     cases: list[Case] = []
     for layer in spread(convs, seed):
@@ -312,7 +305,7 @@ def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], thre
     for move in spread_moves(moves, seed):
         cases += reorders([move], [rng.choice(threads)])
     cases = list({case.key: case for case in cases}.values())
-    rng.shuffle(cases)  # a part of it is a spread as well
+    rng.shuffle(cases)  # so that a part of the list is random as well
     return cases
 
 
