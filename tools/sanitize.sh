@@ -27,7 +27,7 @@ cases=
 if [ $# = 0 ]; then
     cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40 --chunked 0"
     unset CI # the random cases draw more than the long profile
-    set -- -n auto --dist worksteal tests/core/test_{kernels,winograd_kernels,normalise_kernels,recurrent_kernels,pooling_kernels,tiles,elementwise,matmul,attention}.py \
+    set -- -n auto --dist worksteal tests/core/test_*kernels.py tests/core/test_{tiles,elementwise,matmul,attention}.py \
         tests/reorders/test_{windows,reorder,panels,slabs}.py tests/graph/{runtime/test_{kernels,taking,joins,casts,normalise},passes/test_{narrow,quantised}}.py \
         tests/convolutions/test_{conv,chains,rows}.py tests/grad/test_{any,pool,weight}.py
 fi
