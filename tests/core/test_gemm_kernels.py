@@ -175,15 +175,16 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
 
 
 @pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
-def test_gemm_of_negative_zeros(kernel, positive, listed):
+def test_gemm_of_negative_zeros(kernel, positive, accumulate, listed):
     for cols in (1, kernel.nr - 1, kernel.nr):
         real = reals(kernel)
         a, b = (units(kernel, np.full((*s, kernel.kr), x)) for s, x in (((kernel.mr, 9), -0.0), ((9, kernel.nr), 1.0)))
-        c, bias = np.ones((kernel.mr, cols), real), np.full(kernel.nr, -0.0, real)
+        c, bias = np.full((kernel.mr, cols), -0.0 if accumulate else 1, real), np.full(kernel.nr, -0.0, real)
         rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.kr == 1 else None
-        plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
+        plain_gemm(kernel, a, b, c, bias, positive=positive, accumulate=accumulate, b_row=rows)
         from_zero = kernel.tile.peak.endswith("_tiles")
         assert (c == 0).all() and (np.signbit(c) == (not (positive or from_zero))).all()
 
