@@ -1,4 +1,4 @@
-"""Whether converting a model helped: both run in turn, and one table."""
+"""Compare a model with its converted copy: speed and results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .modules import OURS, convert
 
 
 class Comparison(NamedTuple):
-    """What `compare` found; printed, it says it in words.
+    """The result of `compare`; `print` shows it in words.
 
     Attributes
     ----------
     seconds, converted_seconds : float
-        The median of a call of the model as it is, and of the converted one.
+        Median time of a call of the model, and of the converted copy.
     apart : float
         The largest difference of results, relative to the largest number; NaN where shapes or structure differ.
     modules : int
         Convolutions that were converted.
     threads : int
-        Those of torch.
+        Threads of torch.
     """
 
     seconds: float
@@ -51,16 +51,16 @@ class Comparison(NamedTuple):
 
 
 def compare(model: torch.nn.Module, *inputs: Any, rounds: int = 10) -> Comparison:
-    """Whether `convert` makes a model faster on these inputs: a copy is converted, and both are called in turn.
+    """Whether `convert` makes a model faster on these inputs: calls the model and a converted copy in turn.
 
     Parameters
     ----------
     model : torch.nn.Module
-        It stays as it is. Without gradients, in the mode that it is in (`model.eval()` for inference).
+        Not changed. It is called without gradients, in its current mode (`model.eval()` for inference).
     *inputs
-        What it is called with.
+        Arguments of the calls.
     rounds : int
-        Calls of each that are timed, after two that are not.
+        Timed calls of each, after two that are not timed.
 
     Returns
     -------
@@ -79,39 +79,39 @@ def compare(model: torch.nn.Module, *inputs: Any, rounds: int = 10) -> Compariso
     if rounds < 1:
         raise ValueError(f"compare: rounds: expected 1 or more, got {rounds}")
     count = sum(type(module) in OURS for module in model.modules())
-    theirs, ours = copy.deepcopy(model), convert(copy.deepcopy(model))  # running statistics of both change alike
+    original, converted = copy.deepcopy(model), convert(copy.deepcopy(model))  # both update running statistics
     times: tuple[list[float], list[float]] = ([], [])
     with torch.no_grad():
         state = torch.random.get_rng_state()
-        want = theirs(*inputs)
-        torch.random.set_rng_state(state)  # of dropout
-        apart = _apart(want, ours(*inputs))
-        for each in (theirs, ours):
-            each(*inputs)
+        want = original(*inputs)
+        torch.random.set_rng_state(state)  # the same dropout for both
+        difference = _difference(want, converted(*inputs))
+        for module in (original, converted):
+            module(*inputs)
         for _ in range(rounds):
-            for each, seconds in zip((theirs, ours), times):
+            for module, seconds in zip((original, converted), times):
                 start = time.perf_counter()
-                each(*inputs)
+                module(*inputs)
                 seconds.append(time.perf_counter() - start)
-    return Comparison(median(times[0]), median(times[1]), apart, count, torch.get_num_threads())
+    return Comparison(median(times[0]), median(times[1]), difference, count, torch.get_num_threads())
 
 
-def _apart(want: Any, got: Any) -> float:
+def _difference(want: Any, got: Any) -> float:
     """The largest difference between results, relative to the largest number."""
     pairs = list(zip(_tensors(want), _tensors(got)))
     if not pairs or any(a.shape != b.shape for a, b in pairs):
         return float("nan")
-    most = max((float(a.abs().max()) for a, _ in pairs if a.numel()), default=0.0) or 1.0
-    return max((float((a - b).abs().max()) for a, b in pairs if a.numel()), default=0.0) / most
+    largest = max((float(a.abs().max()) for a, _ in pairs if a.numel()), default=0.0) or 1.0
+    return max((float((a - b).abs().max()) for a, b in pairs if a.numel()), default=0.0) / largest
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors of numbers in a result: itself, or those in its containers."""
+    """The tensors in a result: itself, or those in nested containers."""
     if isinstance(value, torch.Tensor):
         yield value.double() if not value.is_complex() else value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _tensors(each)
+        for item in value.values():
+            yield from _tensors(item)
     elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _tensors(each)
+        for item in value:
+            yield from _tensors(item)

@@ -1,4 +1,4 @@
-"""Convolutions as functions of torch: what they are given is checked here, and cast under autocast."""
+"""Convolutions as functions of torch, which check their arguments and cast tensors under autocast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def _rank(name: str, weight: Any) -> int:
-    """How many spatial axes a convolution by `weight` has."""
+    """The number of spatial axes of a convolution by `weight`."""
     if not isinstance(weight, torch.Tensor):
         raise TypeError(f"layoutkit.torch.{name}: weight: expected a tensor, got {type(weight).__name__}")
     if weight.dim() not in (3, 4, 5):
@@ -26,7 +26,7 @@ def _rank(name: str, weight: Any) -> int:
 
 
 def _ints(what: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
-    """An attribute by axis: of an int, or a tuple or list of one or as many as there are axes."""
+    """An attribute, one number for each axis, from an int or a tuple or list of 1 or `rank` of them."""
     if type(value) is int and least <= value <= MAX_SIZE:  # the usual case
         return (value,) * rank
     try:
@@ -60,7 +60,7 @@ def _groups(what: str, groups: Any) -> int:
 
 
 def _same(what: str, stride: Sequence[int], dilation: Sequence[int], kernel: Sequence[int]) -> list[int]:
-    """The padding that keeps the size: of an odd sum the larger is after."""
+    """The padding that keeps the size; the larger side is after."""
     if set(stride) != {1}:
         raise ValueError(f"{what}: padding 'same' with stride {stride}: expected a stride of 1")
     reach = [d * (k - 1) for d, k in zip(dilation, kernel)]
@@ -68,7 +68,7 @@ def _same(what: str, stride: Sequence[int], dilation: Sequence[int], kernel: Seq
 
 
 def _attributes(what: str, weight: torch.Tensor, stride: Any, padding: Any, dilation: Any, groups: Any) -> tuple:
-    """These attributes as the operators take them."""
+    """Check the attributes; returns them in the form that the operators take."""
     rank = weight.dim() - 2
     stride, dilation = _ints(what, "stride", stride, rank, 1), _ints(what, "dilation", dilation, rank, 1)
     groups = _groups(what, groups)
@@ -86,7 +86,7 @@ def _attributes(what: str, weight: torch.Tensor, stride: Any, padding: Any, dila
 def _tensors(
     what: str, input: Any, weight: torch.Tensor, bias: Any, inputs: int, outputs: int, groups: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The tensors as the operators take them, the input with an axis of images."""
+    """Check the tensors; returns them cast, the input with a batch axis."""
     if not isinstance(input, torch.Tensor):
         raise TypeError(f"{what}: input: expected a tensor, got {type(input).__name__}")
     if bias is not None and not isinstance(bias, torch.Tensor):
@@ -94,7 +94,7 @@ def _tensors(
     if torch.is_autocast_enabled("cpu"):
         input, weight, bias = _autocast(input), _autocast(weight), _autocast(bias)
     for name, tensor in (("input", input), ("weight", weight), ("bias", bias)):
-        if tensor is not None and not _taken(tensor):
+        if tensor is not None and not _is_supported(tensor):
             got = f"{tensor.dtype} on {tensor.device}, {tensor.layout}"
             raise TypeError(f"{what}: {name}: expected floats on the CPU, got {got}")
         if tensor is not None and tensor.dtype != input.dtype:
@@ -118,13 +118,13 @@ def _tensors(
     return input, weight, bias
 
 
-def _taken(tensor: torch.Tensor) -> bool:
-    """Whether the operators take a tensor like this one."""
+def _is_supported(tensor: torch.Tensor) -> bool:
+    """Whether the operators take tensors of this device, type and layout."""
     return (tensor.is_cpu or tensor.is_meta) and tensor.dtype in TYPES and tensor.layout == torch.strided
 
 
 def _autocast(tensor: Any) -> Any:
-    """A tensor as torch's convolutions take it under autocast on the CPU: in its type, unless of float64."""
+    """A tensor cast as autocast casts the arguments of torch's convolutions: to its type, unless float64."""
     if tensor is None or not tensor.is_cpu or not tensor.is_floating_point() or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(torch.get_autocast_dtype("cpu"))
@@ -199,13 +199,13 @@ def conv_transpose(
     if isinstance(padding, str):
         raise TypeError(f"{what}: padding {padding!r}: expected numbers")
     stride, pads, dilation, groups = _attributes(what, weight, stride, padding, dilation, groups)
-    more = _ints(what, "output_padding", output_padding, rank, 0)
-    if any([extra >= max(s, d) for extra, s, d in zip(more, stride, dilation)]):
-        raise ValueError(f"{what}: output_padding {more} is not below stride {stride} or dilation {dilation}")
+    output_padding = _ints(what, "output_padding", output_padding, rank, 0)
+    if any([extra >= max(s, d) for extra, s, d in zip(output_padding, stride, dilation)]):
+        raise ValueError(f"{what}: output_padding {output_padding} is not below stride {stride} or dilation {dilation}")
     inputs, outputs = weight.shape[:2]
     x, w, bias = _tensors(what, input, weight, bias, inputs, outputs * groups, groups)
-    least = in_sizes(x.shape[2:], w.shape[2:], stride, operators.pairs(pads), dilation)
-    size = [n + extra for n, extra in zip(least, more)]
+    minimal = in_sizes(x.shape[2:], w.shape[2:], stride, operators.pairs(pads), dilation)
+    size = [n + extra for n, extra in zip(minimal, output_padding)]
     if min(size) < 1:
         raise ValueError(f"{what}: an input of {tuple(x.shape[2:])} padded by {padding} has no output")
     y = operators.conv_transpose(x, w, bias, size, stride, pads, dilation, groups, gives_channels_last(x, w))

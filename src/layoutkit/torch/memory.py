@@ -22,13 +22,13 @@ class View(NamedTuple):
 
 
 def memory(tensor: torch.Tensor) -> np.ndarray:
-    """The memory of a tensor; of bfloat16, which numpy does not have, the bits."""
+    """A tensor as an array of the same memory; bfloat16, which NumPy lacks, as uint16."""
     tensor = tensor.detach()
     return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
 def view(tensor: torch.Tensor) -> View:
-    """A tensor (N, C, ..) of any strides in the layout that they are of."""
+    """A tensor (N, C, ..) of any strides as an array, channels last if its channels are adjacent."""
     plain, last = LAYOUTS[tensor.dim() - 2]
     array = memory(tensor)
     if tensor.stride(1) != 1 or tensor.shape[1] == 1:
@@ -37,7 +37,7 @@ def view(tensor: torch.Tensor) -> View:
 
 
 def filter_view(w: torch.Tensor) -> View:
-    """A filter (O, I, ..) likewise, "OIHW" or "OHWI"."""
+    """The same for a filter (O, I, ..): "OIHW" or "OHWI"."""
     tensor = view(w)
     return View(tensor.array, tensor.layout.replace("N", "O").replace("C", "I"))
 
@@ -45,10 +45,10 @@ def filter_view(w: torch.Tensor) -> View:
 def is_channels_last(tensor: torch.Tensor) -> bool:
     """Whether torch's operators would give a result like this tensor in channels_last."""
     sizes: Sequence[int] = tensor.shape
-    if sizes[1] > 1 and sizes[-1] > 1 and tensor.is_contiguous():  # the usual case, in which nothing is ambiguous
+    if sizes[1] > 1 and sizes[-1] > 1 and tensor.is_contiguous():  # the usual case
         return False
     strides: Sequence[int] = tensor.stride()
-    if len(sizes) == 3:  # torch computes in two dimensions, of which the first has one pixel
+    if len(sizes) == 3:  # torch computes it in two dimensions, with a height of 1
         sizes, strides = (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
     return suggest(sizes, strides) != "contiguous_format"
 
@@ -56,7 +56,7 @@ def is_channels_last(tensor: torch.Tensor) -> bool:
 def gives_channels_last(x: torch.Tensor, w: torch.Tensor) -> bool:
     """Whether torch's convolution of `x` by `w` gives channels_last: if either suggests it.
 
-    In one dimension torch makes the input contiguous first. What is suggested there are the strides (C * W, 1, C).
+    In one dimension torch makes the input contiguous first; channels last there means strides (C * W, 1, C).
     """
     return is_channels_last(w) or ((x.dim() > 3 or x.is_contiguous()) and is_channels_last(x))
 

@@ -1,4 +1,4 @@
-"""The convolutions of torch.nn, computed here, and models that are made of them."""
+"""The convolutions of torch.nn, computed by layoutkit, and the conversion of models to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .functions import conv, conv_transpose
 
 
 class _Convolution:
-    """A convolution of torch.nn whose arithmetic is ours."""
+    """A convolution of torch.nn, computed by layoutkit."""
 
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
@@ -20,40 +20,40 @@ class _Convolution:
 
 
 class Conv1d(_Convolution, torch.nn.Conv1d):
-    """`torch.nn.Conv1d`, computed here."""
+    """`torch.nn.Conv1d`, computed by layoutkit."""
 
 
 class Conv2d(_Convolution, torch.nn.Conv2d):
-    """`torch.nn.Conv2d`, computed here."""
+    """`torch.nn.Conv2d`, computed by layoutkit."""
 
 
 class Conv3d(_Convolution, torch.nn.Conv3d):
-    """`torch.nn.Conv3d`, computed here."""
+    """`torch.nn.Conv3d`, computed by layoutkit."""
 
 
 class _Transposed:
-    """A transposed convolution of torch.nn whose arithmetic is ours."""
+    """A transposed convolution of torch.nn, computed by layoutkit."""
 
     def forward(self, input, output_size=None):
         rank = len(self.kernel_size)
-        more = self._output_padding(
+        extra = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, rank, self.dilation
-        )  # fmt: skip
+        )
         return conv_transpose(
-            input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups, self.dilation
+            input, self.weight, self.bias, self.stride, self.padding, tuple(extra), self.groups, self.dilation
         )
 
 
 class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
-    """`torch.nn.ConvTranspose1d`, computed here."""
+    """`torch.nn.ConvTranspose1d`, computed by layoutkit."""
 
 
 class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
-    """`torch.nn.ConvTranspose2d`, computed here."""
+    """`torch.nn.ConvTranspose2d`, computed by layoutkit."""
 
 
 class ConvTranspose3d(_Transposed, torch.nn.ConvTranspose3d):
-    """`torch.nn.ConvTranspose3d`, computed here."""
+    """`torch.nn.ConvTranspose3d`, computed by layoutkit."""
 
 
 OURS: dict[type, type] = {
@@ -63,16 +63,15 @@ OURS: dict[type, type] = {
 
 
 def convert(model: torch.nn.Module) -> torch.nn.Module:
-    """Let the convolutions of a model run here from now on; returns the model.
+    """Replace the convolutions of a model by those of layoutkit; returns the model.
 
-    Modules that are exactly `torch.nn.Conv2d`, and so on, become `layoutkit.torch.Conv2d` where they are: parameters,
-    hooks, names in a `state_dict` and references from elsewhere stay. Subclasses, whose `forward` may be another one,
-    stay as they are.
+    Modules that are exactly `torch.nn.Conv2d`, and so on, become `layoutkit.torch.Conv2d` in place: parameters,
+    hooks, names in a `state_dict` and references to modules stay. Subclasses do not change: their `forward` may differ.
 
     Parameters
     ----------
     model : torch.nn.Module
-        It is changed.
+        Changed in place.
 
     Examples
     --------

@@ -29,7 +29,6 @@ CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.
 TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
 WEIGHTS = {1: grad.conv1d_weight, 2: grad.conv2d_weight, 3: grad.conv3d_weight}
 
-
 ATTRIBUTES = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, bool channels_last"
 LIBRARY = torch.library.Library("layoutkit", "DEF")
 Kernel = Callable[..., torch.Tensor]
@@ -41,7 +40,7 @@ def pairs(padding: Sequence[int]) -> Pairs:
 
 
 def _conv_options(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str, Any]:
-    """What the operations of layoutkit are told besides their arrays."""
+    """Attributes as keyword arguments of the operations of layoutkit."""
     return {
         "stride": tuple(stride), "padding": pairs(padding), "dilation": tuple(dilation), "groups": groups,
         "dtype": ("bfloat16", "bfloat16") if tensor.dtype == torch.bfloat16 else None,
@@ -58,10 +57,10 @@ def _new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> t
 def _conv(x, w, bias, *attributes) -> torch.Tensor:
     y = _new_conv(x, w, bias, *attributes)
     if y.numel():
-        read, filters, to = view(x), filter_view(w), view(y)
+        src, filters, dst = view(x), filter_view(w), view(y)
         CONVOLUTIONS[x.dim() - 2](
-            read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
-            out_layout=to.layout, filter_layout=filters.layout, out=to.array, **_conv_options(x, *attributes[:-1]),
+            src.array, filters.array, None if bias is None else memory(bias), layout=src.layout,
+            out_layout=dst.layout, filter_layout=filters.layout, out=dst.array, **_conv_options(x, *attributes[:-1]),
         )  # fmt: skip
     return y
 
@@ -73,14 +72,14 @@ def _new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, cha
 def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
     y = _new_conv_transpose(x, w, bias, size, *attributes)
     if y.numel():
-        read, filters, to, options = view(x), filter_view(w), view(y), _conv_options(x, *attributes[:-1])
-        least = in_sizes(x.shape[2:], w.shape[2:], options["stride"], options["padding"], options["dilation"])
-        # The outputs of the convolution that this is the gradient of are the inputs here.
+        src, filters, dst, options = view(x), filter_view(w), view(y), _conv_options(x, *attributes[:-1])
+        minimal = in_sizes(x.shape[2:], w.shape[2:], options["stride"], options["padding"], options["dilation"])
+        # The outputs of the convolution whose gradient this is are inputs here.
         names = filters.layout.translate(str.maketrans("OI", "IO"))
         TRANSPOSED[x.dim() - 2](
-            read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
-            out_layout=to.layout, filter_layout=names, out=to.array,
-            output_padding=tuple(n - m for n, m in zip(size, least)), **options,
+            src.array, filters.array, None if bias is None else memory(bias), layout=src.layout,
+            out_layout=dst.layout, filter_layout=names, out=dst.array,
+            output_padding=tuple(n - m for n, m in zip(size, minimal)), **options,
         )  # fmt: skip
     return y
 
@@ -92,10 +91,10 @@ def _new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_
 def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
     w = _new_conv_weight(x, dy, kernel, *attributes)
     if w.numel():
-        read, grad, to = view(x), view(dy), filter_view(w)
+        src, grad, dst = view(x), view(dy), filter_view(w)
         WEIGHTS[x.dim() - 2](
-            read.array, tuple(w.shape), grad.array, layout=read.layout, grad_layout=grad.layout,
-            filter_layout=to.layout, out=to.array, **_conv_options(x, *attributes[:-1]),
+            src.array, tuple(w.shape), grad.array, layout=src.layout, grad_layout=grad.layout,
+            filter_layout=dst.layout, out=dst.array, **_conv_options(x, *attributes[:-1]),
         )  # fmt: skip
     return w
 
@@ -114,7 +113,7 @@ class _Conv(torch.autograd.Function):
         (x, w), needs = ctx.saved_tensors, ctx.needs_input_grad
         dx = conv_transpose(dy, w, None, x.shape[2:], *ctx.a) if needs[1] else None
         dw = _filter_like(w, x, dy, ctx.a) if needs[2] else None
-        return None, dx, dw, _of_bias(dy) if needs[3] else None, None
+        return None, dx, dw, _bias_gradient(dy) if needs[3] else None, None
 
 
 class _ConvTranspose(torch.autograd.Function):
@@ -134,11 +133,13 @@ class _ConvTranspose(torch.autograd.Function):
         if needs[1]:
             dy = conv(dx, w, None, *a)[(..., *(slice(n) for n in size))]
         if needs[2]:
-            # With dilation, an output_padding of more than a stride makes room for more than `y`.
-            more = [n - m for n, m in zip(out_sizes(dx.shape[2:], w.shape[2:], stride, pairs(padding), dilation), size)]
-            full = functional.pad(y, [n for extra in reversed(more) for n in (0, extra)]) if any(more) else y
+            # With dilation, output_padding can exceed the stride, and conv(dx) has more outputs than `y`.
+            extra = [
+                n - m for n, m in zip(out_sizes(dx.shape[2:], w.shape[2:], stride, pairs(padding), dilation), size)
+            ]
+            full = functional.pad(y, [n for e in reversed(extra) for n in (0, e)]) if any(extra) else y
             dw = _filter_like(w, dx, full, a)
-        return None, dy, dw, _of_bias(dx) if needs[3] else None, None, None
+        return None, dy, dw, _bias_gradient(dx) if needs[3] else None, None, None
 
 
 class _ConvWeight(torch.autograd.Function):
@@ -162,31 +163,29 @@ def _filter_like(w: torch.Tensor, x: torch.Tensor, dy: torch.Tensor, a: Sequence
     return conv_weight(x, dy, w.shape[2:], *a[:-1], is_channels_last(w))
 
 
-def _of_bias(dy: torch.Tensor) -> torch.Tensor:
+def _bias_gradient(dy: torch.Tensor) -> torch.Tensor:
     return dy.sum((0, *range(2, dy.dim())))
 
 
-# Autograd and dispatch.
-#
-# `keys` are what the dispatcher found for a call, or None where our kernel comes next.
+# Autograd and dispatch. `keys` are the dispatch keys of a call, or None to call the kernel directly.
 
 
 def _below(operator: Any, kernel: Kernel, keys: DispatchKeySet | None, *args: Any) -> torch.Tensor:
-    """An operator below autograd: without `keys` our kernel, else whatever else is to see it (a trace, a batch, ..)."""
+    """An operator below autograd: the kernel without `keys`, else what torch dispatches to (a trace, a batch, ..)."""
     if keys is None:
         return kernel(*args)
     with _C._AutoDispatchBelowAutograd():
         return operator.redispatch(keys & _C._after_autograd_keyset, *args)
 
 
-# The dispatch keys of a tensor in memory, and those that a thread adds in which nothing traces, batches or replaces.
+# The dispatch keys of a plain tensor, and those of a thread without tracing, batching or other modes.
 TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
 TENSOR = TENSOR.add(DispatchKey.AutocastCPU)
 THREAD = DispatchKeySet(DispatchKey.BackendSelect).add(DispatchKey.ADInplaceOrView)
 
 
-def _undisturbed(*args: Any) -> bool:
-    """Whether torch's dispatcher would come straight to autograd and from there to our kernel."""
+def _dispatches_to_kernel(*args: Any) -> bool:
+    """Whether torch's dispatcher would go to autograd and then straight to the kernel."""
     if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
         return False
     return all([_C._dispatch_keys(t) == TENSOR for t in args if isinstance(t, torch.Tensor)])
@@ -195,23 +194,23 @@ def _undisturbed(*args: Any) -> bool:
 def _operator(
     schema: str, kernel: Kernel, fake: Kernel, function: type[torch.autograd.Function], inputs: int
 ) -> Kernel:
-    """Define an operator of torch, of which the first `inputs` arguments are not attributes; returns what calls it.
+    """Define an operator of torch, whose first `inputs` arguments are not attributes; returns a function that calls it.
 
-    Autograd is what `torch.library.register_autograd` would make of it at three times the time for each call.
+    Autograd does what `torch.library.register_autograd` would, in a third of the time per call.
     """
     name = schema.partition("(")[0]
     LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
     operator = getattr(torch.ops.layoutkit, name).default
 
     def differentiable(keys: DispatchKeySet | None, *args: Any) -> torch.Tensor:
-        wanted = torch.is_grad_enabled() and _C._any_requires_grad(*args)
-        if wanted or forward_ad._current_level >= 0:  # forward mode: `function` refuses tangents, which would be lost
+        needs_grad = torch.is_grad_enabled() and _C._any_requires_grad(*args)
+        if needs_grad or forward_ad._current_level >= 0:  # in forward mode `function` raises an error
             return function.apply(keys, *args[:inputs], args[inputs:])
         return _below(operator, kernel, keys, *args)
 
     def call(*args: Any) -> torch.Tensor:
         # Through the dispatcher a call takes 10 us more.
-        return differentiable(None, *args) if _undisturbed(*args[:3]) else operator(*args)
+        return differentiable(None, *args) if _dispatches_to_kernel(*args[:3]) else operator(*args)
 
     LIBRARY.impl(name, kernel, "CPU")
     LIBRARY.impl(name, differentiable, "Autograd", with_keyset=True)
