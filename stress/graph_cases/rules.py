@@ -175,6 +175,7 @@ WRONG = (
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1 ReduceMean", _past, "past the limits of integers", alone=True),
+    Rule("TopK", lambda d: isinstance(d.ours, str) and " largest of " in d.ours, "more than there is are refused"),
     Rule("ReduceLogSumExp", lambda d: not np.isfinite(d.input(0)).all(), "the reference subtracts Inf from Inf"),
     Rule("HardSwish Swish Gelu Mish Softsign", lambda d: np.isinf(d.input(0)).any(),
          "of Inf the result is the limit here, where the definition computes Inf times 0 or Inf over Inf", alone=True),
