@@ -38,7 +38,7 @@ KINDS = ("reorders", "convolutions", "integers", "transposed", "limits")
 WARM = 0.3  # of the time, until memory is looked at
 GROWTH = 1.25  # times the largest so far it may become afterwards
 SLACK_BYTES = 64 << 20  # besides
-LASTS = 0.05  # of the time: what grows for less is a large case, which is freed after it
+LASTS = 0.05  # of the time: growth that is shorter is a large case, which frees its memory
 EVERY = 0.1  # seconds
 SHOWN = 10
 

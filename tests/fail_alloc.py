@@ -115,7 +115,7 @@ def sweep(operation, planned, ours, most=MOST):
 
 
 def settle(operation):
-    """Let go of what is kept of earlier calls: by us, and by Python of the names of attributes that it looked up."""
+    """Drop what earlier calls have left in caches: ours, and Python's of attributes that it looked up by name."""
     forget()
     operation()
     gc.collect()
