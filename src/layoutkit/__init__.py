@@ -24,14 +24,6 @@ from .config import show_config
 from .convolutions import winograd_matrices as winograd
 from .convolutions.conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .convolutions.order import reproducible
-from .convolutions.transposed import (
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
 from .embedding import get_include
 from .formats import algebra
 from .formats.layout import Axis, Factor, Layout
@@ -40,9 +32,7 @@ from .formats.reading import read as read_strides
 from .formats.view import explain as explain_view
 from .formats.view import is_view
 from .interop import mace, torch_format
-from .interop.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 from .interop.mace import Image
-from .interop.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .memory.empty import empty
 from .memory.pool import memory_limit, release_memory
 from .memory.tensor import UNDEFINED, Tensor
@@ -54,8 +44,18 @@ from .version import __version__ as __version__
 
 if _TYPE_CHECKING:
     from . import grad, onnx
+    from .convolutions.transposed import (
+        ConvTranspose1d,
+        ConvTranspose2d,
+        ConvTranspose3d,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+    )
     from .grad.norm import batch_norm
     from .grad.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+    from .interop.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+    from .interop.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 
 __all__ = [
     # formats
@@ -82,6 +82,13 @@ __all__ = [
 # Imported when they are first used: importing layoutkit stays cheap.
 _LATER = {"grad": ".grad", "onnx": ".onnx", "batch_norm": ".grad.norm"}
 _LATER |= {f"{what}_pool{rank}d": ".grad.pool" for what in ("avg", "max") for rank in (1, 2, 3)}
+_LATER |= {
+    f"{what}{rank}d": ".convolutions.transposed" for what in ("conv_transpose", "ConvTranspose") for rank in (1, 2, 3)
+}
+_LATER |= dict.fromkeys(("Aligned", "Compact", "Fixed", "StrideReqs"), ".interop.stride_reqs")
+_LATER |= dict.fromkeys(
+    ("BYTE", "Dim", "DimsOrder", "MemDim", "MemShape", "MemStrides", "Shape", "Strides"), ".interop.descriptor"
+)
 
 
 def __getattr__(name: str) -> _Any:
