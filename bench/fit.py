@@ -18,8 +18,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
+from layoutkit.choosing import machine_profile, model
 from layoutkit.reorders.costs import Counts, TileCounts, WindowCounts
-from layoutkit.reorders.estimate import level_of
+from layoutkit.reorders.estimate import level_of, scales
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.variants import VARIANTS
 
@@ -35,18 +36,19 @@ def rows(path: str) -> list[tuple[ReorderProblem, dict]]:
 
 
 def counts(problem: ReorderProblem, names) -> dict[str, tuple[tuple[str, str], Sequence[float]]]:
-    """By candidate, the level and how it moves; and what."""
+    """By candidate, the level and how it moves; and what, times the scale of this machine."""
     level = level_of(problem.work)
     count, costs = problem.counts(level), {}
     for name in names:
-        cost = count(VARIANTS[name])
-        if cost:
-            costs[name] = (level, cost[0]), cost[1]
+        if cost := count(VARIANTS[name]):
+            how, of = cost
+            scaled = [n * by for n, by in zip(of, scales(level, how, type(of)._fields))]
+            costs[name] = (level, how), type(of)(*scaled)
     return costs
 
 
 def fit(measured) -> dict[tuple[str, str], np.ndarray]:
-    """Nanoseconds of each count, by level and how elements are moved."""
+    """Nanoseconds of each count on the machine whose scale is 1, by level and how elements are moved."""
     by_way = defaultdict(list)
     for problem, row in measured:
         for name, (way, what) in counts(problem, row["seconds"]).items():
@@ -77,6 +79,8 @@ def judge(measured, near, costs) -> None:
     for corrected in (False, True):
         lost = []
         for (problem, row), guesses in zip(measured, guess):
+            if not guesses:  # of a level that was not fitted
+                continue
             sums = defaultdict(lambda: [0.0, 0.0])
             distances = np.abs(places - np.array(problem.features())).sum(1)
             for j in np.argsort(distances)[: NEAREST * corrected]:
@@ -98,6 +102,12 @@ def main(argv=None) -> int:
     p.add_argument("files", nargs="+")
     p.add_argument("--judge", metavar="FILE")
     args = p.parse_args(argv)
+    with machine_profile.scaled(model.this_machine()):
+        return tell(args)
+
+
+def tell(args: argparse.Namespace) -> int:
+    """Print costs, and how well they choose."""
     measured = [row for path in args.files for row in rows(path)]
     costs = fit(measured)
     for level in dict.fromkeys(level for level, _ in costs):

@@ -249,7 +249,7 @@ def test_a_kept_plan_of_halves_that_numpy_does_not_know():
 
 
 def test_a_reorder_tells_its_nests():
-    x = np.zeros((4, 100, 56, 56), np.float32)
+    x = np.zeros((16, 100, 56, 56), np.float32)
     plan = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=1)
     text = plan.explain(verbose=True)
     assert "read and written" in text and "of a copy" in text and ", loops " in text and "more, up to" in text

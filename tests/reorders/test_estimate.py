@@ -14,6 +14,7 @@ from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Nest
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.variants import VARIANTS
+from layoutkit.reorders.windows import WindowSteps
 
 
 @pytest.mark.parametrize("level", COSTS)
@@ -92,5 +93,8 @@ def test_interleaved_channels_fill_vectors_beyond_the_inner_caches(channels, to_
 
 
 def test_steps_of_windows_count():
-    few, many = (seconds_of(INNER, *counted_windows(steps, 4096 // steps, 2.0)) for steps in (4, 256))
-    assert few < many
+    def seconds(steps, together):
+        nbytes = 4096 // steps
+        return seconds_of(INNER, *counted_windows(WindowSteps(steps, nbytes, 2.0, steps / together * nbytes / 64)))
+
+    assert seconds(4, 4) < seconds(64, 4) < seconds(64, 1)

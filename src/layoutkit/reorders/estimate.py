@@ -24,6 +24,7 @@ from .loops import LINE_BYTES, Loop
 from .nest import Nest
 from .slabs import Slab
 from .variants import Variant
+from .windows import WindowSteps
 
 PANEL_READ_BYTES = 1024  # size of the pieces that panels are read in, roughly
 MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
@@ -37,15 +38,20 @@ def level_of(nbytes: int) -> str:
     return SHARED if nbytes > 2 * caches().get(2, last_level_cache()) else INNER
 
 
+def scales(level: str, key: str, counts: Sequence[str]) -> list[float]:
+    """What the costs of these counts are multiplied by on this machine."""
+    by = scale()
+    if level != MEMORY:
+        return [by.copy_l3 if level == SHARED and name == "lines" else by.copy_l2 for name in counts]
+    line = by.copy_memory if "store" in key.split() else by.stream
+    special = {"lines": line, "pieces": by.element if key.startswith("gather") else by.piece, "partial": by.partial}
+    return [special.get(name, by.copy_l2) for name in counts]
+
+
 def seconds_of(level: str, key: str, counts: Sequence[float]) -> float:
     """Seconds of what was counted, on one thread."""
-    costs, by = COSTS[level].get(key) or COSTS[MEMORY][key], scale()
-    if level == MEMORY:
-        line = by.copy_memory if "store" in key.split() else by.stream
-        scales = [line, by.element if key.startswith("gather") else by.piece, by.partial, *[by.copy_l2] * 4]
-    else:
-        scales = [by.copy_l2 if level == INNER else by.copy_l3, *[by.copy_l2] * len(counts)]
-    return 1e-9 * sum(n * cost * x for n, cost, x in zip(counts, costs, scales))
+    costs = COSTS[level][key]
+    return 1e-9 * sum(n * cost * by for n, cost, by in zip(counts, costs, scales(level, key, costs._fields)))
 
 
 def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | None = None) -> tuple[str, Counts]:
@@ -101,14 +107,15 @@ def _line_ratio(run: int) -> float:
     return -(-run // LINE_BYTES) * LINE_BYTES / run
 
 
-def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant) -> tuple[str, TileCounts]:
-    """How a plain variant moves elements within the inner caches, and counts, for vectors of `vector` bytes."""
-    total = [0.0] * len(TileCounts._fields)
+def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: float = 0) -> tuple[str, TileCounts]:
+    """How the nests of a variant move elements within the caches, and counts, for vectors of `vector` bytes; `more`:
+    bytes that are written besides, or brought from the last-level cache."""
+    total = [*TileCounts(0, lines=more / LINE_BYTES)]
     for nest in nests:
         calls = prod(x.n for x in nest.loops)
         for i, n in enumerate(_of_tile(nest, vector)):
             total[i] += calls * n
-    return f"tiles {_plain(variant)}", TileCounts(*total)
+    return f"tiles {variant.name if variant.blocking.fused else _plain(variant)}", TileCounts(*total)
 
 
 def _of_tile(nest: Nest, vector: int) -> TileCounts:
@@ -116,14 +123,26 @@ def _of_tile(nest: Nest, vector: int) -> TileCounts:
     width = nest.bits // 8
     if nest.family == "copy":
         return TileCounts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
-    if nest.family != "transpose" or width > 8:
+    if nest.family == "runs" and nest.fused:
+        return TileCounts(1, lines=n0 * n1 / LINE_BYTES, ends=nest.fused.rows.indices)
+    if width > 8:
+        return TileCounts(1, rows=n0 * n1, lines=n0 * n1 * width / LINE_BYTES)
+    if nest.family == "gather":
         return TileCounts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
+    if nest.fused:  # runs of the destination are stored one by one
+        stored = {"ends" if n1 * width < 16 else "rows": n0 * -(-n1 // lanes)}
+        return TileCounts(1, **stored)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
     if _fills_vectors(nest, lanes, vector):
-        return TileCounts(1)._replace(**{f"vectors{8 * width}": 2 * n0 * n1 / lanes})
-    if width <= 2 and min(n0, n1) < lanes:  # in tiles of 16 bytes each way
-        lanes = 16 // width
-    return TileCounts(1)._replace(**{f"vectors{8 * width}": -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0})
+        kind, count = "vectors" if width <= 2 else "tails", 2 * n0 * n1 / lanes
+    elif nest.valid and n1 * width <= 16:  # each row of the destination is a lane of a vector
+        kind, count = "tails", -(-n0 // lanes) * n1 + n0
+    elif nest.valid or min(n0, n1) >= lanes:  # whole tiles; the last ones are shifted back
+        kind, count = "vectors", 2 * lanes * -(-n0 // lanes) * -(-n1 // lanes)
+    else:
+        lanes = 16 // width if width <= 2 else lanes  # in tiles of 16 bytes each way
+        kind, count = "tails", -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0
+    return TileCounts(1)._replace(**{f"{kind}{8 * width}": count})
 
 
 def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
@@ -142,7 +161,14 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
     return 2 <= short <= MAX_INTERLEAVED or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
 
 
-def counted_windows(steps: int, nbytes: int, line_ns: float) -> tuple[str, WindowCounts]:
-    """Counts of windows: so many steps of patterns of `nbytes`, whose lines take `line_ns` each to shuffle."""
-    lines = steps * -(-nbytes // LINE_BYTES)
-    return "windows", WindowCounts(lines, steps, lines * line_ns)
+def counted_runs(nests: Sequence[Nest], nbytes: int) -> tuple[str, Counts] | None:
+    """Counts of runs that are put one after another beyond the inner caches, where fused nests do so; None where none
+    does."""
+    pieces = sum(prod(x.n for x in nest.loops) * nest.fused.rows.indices for nest in nests if nest.family == "runs")
+    return ("runs", Counts(nbytes / LINE_BYTES, pieces, 0, 0, 0, 0, 0)) if pieces else None
+
+
+def counted_windows(of: WindowSteps) -> tuple[str, WindowCounts]:
+    """Counts of windows."""
+    lines = of.steps * -(-of.nbytes // LINE_BYTES)
+    return "windows", WindowCounts(lines, of.steps, lines * of.line_ns, of.starts)

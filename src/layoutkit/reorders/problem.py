@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -21,11 +21,11 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .costs import INNER, MEMORY
-from .estimate import counted, counted_tiles, counted_windows, level_of, seconds_of
+from .costs import INNER, MEMORY, SHARED
+from .estimate import counted, counted_runs, counted_tiles, counted_windows, level_of, seconds_of
 from .features import loops_of, reorder_features
-from .loops import Loop
-from .nest import Nest
+from .loops import SINGLE_STEP, Loop
+from .nest import Blocking, Nest
 from .nests import copy_nests
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
@@ -42,6 +42,13 @@ _KEY = f"{KEY}(?: ({THREADS}))?"
 def useful_threads(nbytes: int, threads: int) -> int:
     """How many of `threads` a reorder that writes `nbytes` uses."""
     return threads if nbytes >= SMALL_BYTES else 1
+
+
+_INNER = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "windows"}
+# Within the caches every other variant is hardly ever faster than these.
+CACHED_VARIANTS = {INNER: _INNER, SHARED: _INNER | {"joined"}}
+
+MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
 
 
 def in_words(shape: Sequence[int], element: str, src: Layout, dst: Layout, threads: int) -> str:
@@ -93,9 +100,8 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants that may be the fastest at this level of memory. Stores bypass the caches only if these do not
-        hold source and destination, or if whole lines are written; there are panels and slabs beyond the inner caches,
-        and windows within the caches."""
+        """The variants that may be the fastest at this level of memory: within the caches few of them, in memory all
+        but windows."""
         t, level = self.contiguous(), level_of(self.work)
         threads: float = self.threads
         if level == MEMORY:
@@ -120,31 +126,49 @@ class ReorderProblem(Problem):
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
         """A function that returns how a variant moves elements, as a key of `COSTS` of this level, and the counts; None
         if the variant is no candidate."""
-        t = self.contiguous()
+        t, full = self.contiguous(), self.dst.full_shape(self.shape)
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-        slabs = [] if level == INNER else slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
-        try:
-            loops = loops_of(self.src, self.dst, self.shape, self.width)
-        except ValueError:  # too many pieces: estimated as one run
-            loops = [Loop(prod(self.shape), self.width, self.width)]
-        nests: list[Nest] = []
         vector = vector_bytes(registry.isa())
-        if level == INNER:
-            nests, _ = copy_nests(self.shape, *sides, self.width, vector, VARIANTS["store allxall"].blocking)
+        try:
+            loops, regions = loops_of(self.src, self.dst, self.shape, self.width)
+        except ValueError:  # too many pieces: estimated as one run
+            loops, regions = [Loop(prod(self.shape), self.width, self.width)], MAX_REGIONS + 1
+
+        @cache
+        def nests(blocking: Blocking) -> tuple[list[Nest], set[int]]:
+            if regions > MAX_REGIONS:
+                every = Loop(prod(self.shape), self.width, self.width)
+                return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set()
+            return copy_nests(self.shape, *sides, self.width, vector, blocking)
+
+        def pads_besides(padded: set[int]) -> int:
+            """Bytes of pads, if some are not along the dimensions `padded`, whose pads nests write with elements."""
+            some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
+            return self.width * (prod(full) - prod(self.shape)) * some
+
+        if level == MEMORY:
+            slabs = slabs_of(self.shape, full, *sides, self.width)
+            fused, _ = nests(VARIANTS["joined"].blocking)
+            runs = counted_runs(fused, self.width * prod(self.shape))
 
         def count(variant: Variant) -> tuple[str, Sequence[float]] | None:
+            b = variant.blocking
             if variant.windows:
-                return counted_windows(*windows) if windows else None
+                return counted_windows(windows) if windows else None
+            if level != MEMORY:
+                if variant.name not in CACHED_VARIANTS[level]:
+                    return None
+                of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
+                if b.fused and not any(nest.fused for nest in of):  # as they do without fusing
+                    return None
+                more = self.width * prod(full) if level == SHARED else pads_besides(padded)
+                return counted_tiles(of, vector, variant, more)
             if variant.slabs:
                 return counted(loops, self.width, variant, slabs[0]) if slabs else None
-            if variant.blocking.fused:
-                return counted(loops, self.width, variant)
-            if variant.blocking.panel:
-                return None if level == INNER else counted(loops, self.width, variant)
-            if variant.stream and level != MEMORY:
-                return None
-            return counted_tiles(nests, vector, variant) if level == INNER else counted(loops, self.width, variant)
+            if b.fused and runs:  # the same nests, whichever of these variants it is
+                return runs if b.joined else None
+            return counted(loops, self.width, variant)
 
         return count
 

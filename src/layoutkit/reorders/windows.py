@@ -26,14 +26,17 @@ MAX_PATTERN_BYTES = 1024  # longer patterns gain nothing, and their tables leave
 UNALIGNED_STORE_COST = 1.3  # of a store across two cache lines, in aligned stores
 TAIL_COST = 2.0  # of the partial vector at the end of a digit, in aligned stores
 MAX_NESTS = 64
-VECTOR_SECONDS = 0.6e-9  # to store a vector
-WINDOW_SECONDS = 0.5e-9  # to load and shuffle one window of a vector
+VECTOR_SECONDS = 0.1e-9  # to store a vector
+# To load and shuffle one window of a vector of so many bytes: of few, whose orders stay in registers, and of more.
+WINDOW_SECONDS = {16: (0.26e-9, 0.52e-9), 32: (0.66e-9, 1.2e-9), 64: (0.66e-9, 1.2e-9)}
+FEW_WINDOWS = 8
 # To store a vector shuffled from lanes of 16 bytes, by the number of registers that these fill.
 LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
 LANE_BYTES = 16
 MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take longer do not count as fast
 MAX_CONTIGUOUS_SHARE = 0.75  # of elements that have the same successor on both sides
 SAMPLED_VECTORS = 4
+MIN_STEPS, STEPS_BYTES = 4, 16384  # of the destination, between one vector and the next: as in windows.c
 PAD = np.iinfo(np.int64).min
 
 
@@ -65,17 +68,26 @@ def window_nests(
     return [_nest(chosen, pattern, width) for chosen in itertools.product(*parts)], padded
 
 
-def window_steps(
-    shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
-) -> tuple[int, int, float] | None:
-    """The number of steps of `window_nests`, the bytes of a pattern, and the nanoseconds of each of its lines within
-    the caches, both of the first nest; None if there is no nest."""
+class WindowSteps(NamedTuple):
+    """What `window_nests` do: `steps` of patterns of `nbytes`, each line of which takes `line_ns` within the caches;
+    `starts` is how often a vector of the pattern is begun, for as many steps as its innermost loop has."""
+
+    steps: int
+    nbytes: int
+    line_ns: float
+    starts: float
+
+
+def window_steps(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int) -> WindowSteps | None:
+    """Judged by the first nest; None if there is no nest."""
     pattern, parts, _ = _plan(shape, src, dst, width, True)
     if not pattern:
         return None
     steps = prod(sum(prod(x.n for x in part.loops) for part in spans) for spans in parts)
     nest = _nest([spans[0] for spans in parts], pattern, width)
-    return steps, nest.tile[1].n * width, 1e9 * line_seconds(nest)
+    nbytes, vector = nest.tile[1].n * width, _kernel(width, registry.isa())[0]
+    together = min(nest.loops[-1].n if nest.loops else 1, max(MIN_STEPS, STEPS_BYTES // nbytes))
+    return WindowSteps(steps, nbytes, 1e9 * line_seconds(nest), steps / together * -(-nbytes // vector))
 
 
 def _plan(
@@ -233,10 +245,12 @@ def line_seconds(nest: Nest) -> float:
     width = nest.bits // 8
     vector, lanes = _kernel(width, registry.isa())
     elements, seconds_of = vector // width, []
+    window_seconds = WINDOW_SECONDS.get(vector, WINDOW_SECONDS[64])  # another: elements are copied one by one
     table = nest.fused.rows.table if nest.fused else ()
     for first in range(0, min(len(table), SAMPLED_VECTORS * elements), elements):
         offsets = sorted(x for x in table[first : first + elements] if x is not None)
-        seconds = VECTOR_SECONDS + WINDOW_SECONDS * _spans(offsets, vector, width)
+        windows = _spans(offsets, vector, width)
+        seconds = VECTOR_SECONDS + windows * window_seconds[windows > FEW_WINDOWS]
         registers = -(-_spans(offsets, LANE_BYTES, width) // 4)
         seconds_of.append(min(seconds, LANES_SECONDS.get(registers, inf) if lanes else inf))
     return sum(seconds_of) / len(seconds_of) * LINE_BYTES / vector

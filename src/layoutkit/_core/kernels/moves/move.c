@@ -79,6 +79,25 @@ LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t 
 #define PER_WIDTH "moves/move_width.inc"
 #include "common/widths.inc"
 
+/* Moves one wide element, a block of a blocked layout, as it is or padded. */
+LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
+{
+    const int step = MIN(LK_VB, bytes);
+    if (m->valid && bytes <= 64) { /* its elements over pads: put together in memory, they would be loaded too early */
+        for (int k = 0; k < bytes; k += step)
+            copy_part(d + k, m->pad + k, step);
+        for (int k = 0; k < m->valid; k += step)
+            copy_part(d + k, s + k, (int)MIN(step, m->valid - k));
+        return;
+    }
+    for (int k = 0; k < bytes; k += step) {
+        if (stream)
+            stream_part(d + k, s + k, step);
+        else
+            copy_part(d + k, s + k, step);
+    }
+}
+
 #if defined(__AVX512BW__)
 /* Loads a cache line of elements of `bytes`, s1 apart; of each only the bytes in k, the others are those of `pad`. */
 LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 k, __m512i pad)
@@ -98,7 +117,8 @@ LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 
     return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
 }
 
-/* Moves rows of whole cache lines, stored as `how` says. SHIFT: unaligned rows, contiguous or long. */
+/* Moves rows of blocks by whole cache lines, stored as `how` says. SHIFT: unaligned rows, contiguous or long. STORE: the
+ * last blocks of a row may be less than a line. */
 enum { STORE, STREAM, SHIFT };
 LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
 {
@@ -115,7 +135,8 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
             shifted_end(&out);
             shifted_next(&out, dst, n1 * bytes);
         }
-        for (int64_t j = 0; j < n1; j += per, s += per * s1) {
+        int64_t j = 0;
+        for (; j + per <= n1; j += per, s += per * s1) {
             const __m512i line = line_of(s, s1, bytes, k, pad);
             if (how == SHIFT)
                 shifted_put(&out, (vi)line);
@@ -127,16 +148,18 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
                 for (int e = 0; e < per; e++)
                     __builtin_prefetch(s + e * s1 + prefetch_bytes, 0, 2);
         }
+        for (; how == STORE && j < n1; j++, s += s1)
+            move_wide(dst + j * bytes, s, m, bytes, 0);
     }
     if (how == SHIFT)
         shifted_end(&out);
 }
 
-/* Moves by whole lines if the rows of the destination are as long as whole lines. Returns whether it did. */
+/* Moves by whole lines if the blocks of a row of the destination follow one another. Returns whether it did. */
 LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 {
     const int64_t run = m->n1 * bytes;
-    if (d1 != bytes || run % 64)
+    if (d1 != bytes || (run % 64 && (m->stream || run < 64)))
         return 0;
     if (m->stream && ((intptr_t)m->dst | m->d0) % 64 == 0)
         rows_of_lines(m, bytes, STREAM);
@@ -152,24 +175,6 @@ LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 #else
 #define WRITE_LINES(BITS, d1)
 #endif
-
-/* Moves one wide element, a block of a blocked layout, as it is or padded. */
-LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
-{
-    char whole[64];
-    if (m->valid && bytes <= 64) {
-        memcpy(whole, m->pad, bytes);
-        memcpy(whole, s, m->valid);
-        s = whole;
-    }
-    const int step = MIN(LK_VB, bytes);
-    for (int k = 0; k < bytes; k += step) {
-        if (stream)
-            stream_part(d + k, s + k, step);
-        else
-            copy_part(d + k, s + k, step);
-    }
-}
 
 #define WIDE(BITS) \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
