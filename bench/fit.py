@@ -37,7 +37,7 @@ def rows(path: str) -> list[tuple[ReorderProblem, dict]]:
 
 def counts(problem: ReorderProblem, names) -> dict[str, tuple[tuple[str, str], Sequence[float]]]:
     """By candidate, the level and how it moves; and what, times the scale of this machine."""
-    level = level_of(problem.work)
+    level = level_of(problem.footprint)
     count, costs = problem.counts(level), {}
     for name in names:
         if cost := count(VARIANTS[name]):

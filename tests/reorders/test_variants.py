@@ -78,7 +78,7 @@ def test_what_is_read_next_is_not_written_past_caches_that_hold_it(shape, thread
     problem = ReorderProblem(Layout("NCHW"), Layout("nChw16c"), shape, 4, threads)
     ways = choices(problem)
     kept = problem.read_next(ways)
-    if level_of(problem.work) == MEMORY:
+    if level_of(problem.footprint) == MEMORY:
         assert kept == ways
     else:
         assert {VARIANTS[way.candidate.name].stream for way in kept} == {False}

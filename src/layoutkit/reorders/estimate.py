@@ -124,12 +124,14 @@ def _of_tile(nest: Nest, vector: int) -> TileCounts:
     if nest.family == "copy":
         return TileCounts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
     if nest.family == "runs" and nest.fused:
-        return TileCounts(1, lines=n0 * n1 / LINE_BYTES, ends=nest.fused.rows.indices)
+        return TileCounts(1, lines=n0 * n1 / LINE_BYTES, elements=nest.fused.rows.indices)
     if width > 8:
         return TileCounts(1, rows=n0 * n1, lines=n0 * n1 * width / LINE_BYTES)
     if nest.family == "gather":
         return TileCounts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
+    if nest.family == "joined":
+        return _of_joined(n0, n1, width, lanes)
     if nest.fused:  # runs of the destination are stored one by one
         stored = {"ends" if n1 * width < 16 else "rows": n0 * -(-n1 // lanes)}
         return TileCounts(1, **stored)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
@@ -143,6 +145,21 @@ def _of_tile(nest: Nest, vector: int) -> TileCounts:
         lanes = 16 // width if width <= 2 else lanes  # in tiles of 16 bytes each way
         kind, count = "tails", -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0
     return TileCounts(1)._replace(**{f"{kind}{8 * width}": count})
+
+
+def _of_joined(columns: int, rows: int, width: int, lanes: int) -> TileCounts:
+    """Whole tiles; where few rows are left, tiles of 16 bytes of them, each column of which is stored by itself; few
+    columns 16 bytes at a time. See joined_width.inc."""
+    per, (whole, left) = 16 // width, divmod(rows, lanes)
+    narrow = 0 if left > lanes - per else -(-left // per)
+    whole += left > lanes - per
+    full, tail = divmod(columns, lanes)
+    few = -(-tail // per) if tail <= lanes // 2 else 0
+    counts = {
+        f"vectors{8 * width}": 2 * lanes * whole * (full + (tail > lanes // 2)),
+        f"tails{8 * width}": whole * few * (lanes + per) + per * narrow * (full + (tail > 0)),
+    }
+    return TileCounts(1, rows=narrow * full * lanes, ends=narrow * tail)._replace(**counts)
 
 
 def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:

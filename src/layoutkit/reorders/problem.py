@@ -44,10 +44,7 @@ def useful_threads(nbytes: int, threads: int) -> int:
     return threads if nbytes >= SMALL_BYTES else 1
 
 
-_INNER = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "windows"}
-# Within the caches every other variant is hardly ever faster than these.
-CACHED_VARIANTS = {INNER: _INNER, SHARED: _INNER | {"joined"}}
-
+CACHED_VARIANTS = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "joined", "windows"}
 MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
 
 
@@ -85,6 +82,11 @@ class ReorderProblem(Problem):
         """Bytes read and written, pads excluded."""
         return 2 * self.width * prod(self.shape)
 
+    @property
+    def footprint(self) -> int:
+        """Bytes of source and destination, pads included."""
+        return self.width * sum(prod(side.full_shape(self.shape)) for side in (self.src, self.dst))
+
     @classmethod
     def parse(cls, text: str) -> ReorderProblem:
         """The problem whose key `text` is, on one thread if it says none; ValueError if it is none."""
@@ -102,7 +104,7 @@ class ReorderProblem(Problem):
     def candidates(self) -> Iterator[Candidate]:
         """The variants that may be the fastest at this level of memory: within the caches few of them, in memory all
         but windows."""
-        t, level = self.contiguous(), level_of(self.work)
+        t, level = self.contiguous(), level_of(self.footprint)
         threads: float = self.threads
         if level == MEMORY:
             threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
@@ -117,7 +119,7 @@ class ReorderProblem(Problem):
     def evicts(self, name: str) -> bool:
         """Whether a variant writes past caches that could hold source and destination: it may be the fastest, but who
         reads the result next waits for memory."""
-        return VARIANTS[name].stream and level_of(self.work) != MEMORY
+        return VARIANTS[name].stream and level_of(self.footprint) != MEMORY
 
     def read_next(self, ranked: Sequence[Choice]) -> tuple[Choice, ...]:
         """Those choices that leave the result in the caches, where it is read next; all if there is none."""
@@ -157,10 +159,11 @@ class ReorderProblem(Problem):
             if variant.windows:
                 return counted_windows(windows) if windows else None
             if level != MEMORY:
-                if variant.name not in CACHED_VARIANTS[level]:
+                if variant.name not in CACHED_VARIANTS:
                     return None
                 of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
-                if b.fused and not any(nest.fused for nest in of):  # as they do without fusing
+                families = {nest.family for nest in of if nest.fused}
+                if b.fused and not families or b.joined and "joined" not in families:  # as another variant does
                     return None
                 more = self.width * prod(full) if level == SHARED else pads_besides(padded)
                 return counted_tiles(of, vector, variant, more)
