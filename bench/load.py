@@ -3,7 +3,7 @@
 Every library has its own process for each case, and they are measured in turns: alone, beside processes that compute
 (``--busy``, so many for each core), beside torch and onnxruntime at work (``neighbours``), and with up to eight threads
 of the process calling at once. Told are the median and the 99th percentile of a call, calls a second, and how many
-times slower than idle that is; in a situation, ours over the best of the others'. Operations are drawn at random with a
+times the idle median these are; in a situation, ours over the best of the others'. Operations are drawn at random with a
 fresh seed and held against torch, networks of the onnx package against onnxruntime and OpenVINO.
 """
 
@@ -115,7 +115,7 @@ def compared(row: dict) -> dict[str, dict[str, float]]:
     for title, of in row["situations"].items():
         others = [name for name in of if name != OURS]
         if others:
-            slower = {key: {name: of[name][key] / idle[name][key] for name in of} for key in ("median", "p99")}
+            slower = {key: {name: of[name][key] / idle[name]["median"] for name in of} for key in ("median", "p99")}
             figures[title] = {key: s[OURS] / min(s[name] for name in others) for key, s in slower.items()}
             figures[title]["rate"] = of[OURS]["rate"] / max(of[name]["rate"] for name in others)
     return figures
@@ -124,11 +124,11 @@ def compared(row: dict) -> dict[str, dict[str, float]]:
 def lines(row: dict) -> Iterator[str]:
     """A case as lines."""
     yield f"\n{row['kind']} {row['title']}"
-    yield f"  {'':<20} {'ms: median, 99 %, calls a second':<34} slower than idle: median, 99 %"
+    yield f"  {'':<20} {'ms: median, 99 %, calls a second':<34} over the idle median: median, 99 %"
     idle = row["situations"]["idle"]
     for title, of in row["situations"].items():
         for name, t in of.items():
-            slower = (t[key] / idle[name][key] for key in ("median", "p99"))
+            slower = (t[key] / idle[name]["median"] for key in ("median", "p99"))
             numbers = f"{1e3 * t['median']:9.3f} {1e3 * t['p99']:9.3f} {t['rate']:9.1f}"
             yield f"  {title:<20} {name:<12} {numbers}   " + " ".join(f"{s:7.2f}" for s in slower)
 
@@ -161,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in drawn(args, Path(folder)):
             rows.append(play(case, args, model))
             print(*lines(rows[-1]), sep="\n", flush=True)
-    print("\nOver the best of the others: slowdown of the median, of the 99th percentile (geomean, most), throughput "
+    print("\nOver the best of the others: slowdown of the median and to the 99th percentile (geomean, most), throughput "
           "(geomean, least)")  # fmt: skip
     judged = [(row["kind"], compared(row)) for row in rows]
     for of_networks in (False, True):

@@ -20,7 +20,10 @@ from .arena import placed
 from .steps import Binding, Place, Slots, Step
 from .tensors import Tensors
 
-MAX_RUNS = os.cpu_count() or 1  # at the same time: more would only wait for one another
+CORES = os.cpu_count() or 1
+# At the same time. A processor is never idle while more programs can run than there are processors: where only as many
+# run, and the others are woken one by one, the system leaves it idle for a tenth of the time. Each has an arena.
+MAX_RUNS = 4 * CORES
 ALIGNMENT = 64  # of the workspace
 BINDINGS_OF_A_TRIM = 8
 
@@ -89,7 +92,8 @@ class Runs:
             try:
                 return self._run(memory, inputs, times)
             finally:
-                self._idle.append(memory)
+                if len(self._idle) < CORES:
+                    self._idle.append(memory)
 
     def _run(self, memory: Memory, inputs: Mapping[str, np.ndarray], times: np.ndarray | None) -> dict[str, np.ndarray]:
         tensors, slots, new_arrays = self._tensors, dict(memory.arrays), {}
