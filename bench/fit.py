@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from layoutkit.choosing import machine_profile, model
-from layoutkit.reorders.costs import Counts, TileCounts, WindowCounts
+from layoutkit.reorders.costs import Counts, SlabCounts, WindowCounts
 from layoutkit.reorders.estimate import level_of, scales
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.variants import VARIANTS
@@ -114,7 +114,7 @@ def tell(args: argparse.Namespace) -> int:
         print(f"    {level.upper()}: {{")
         for of, way in costs:
             if of == level:
-                kind = TileCounts if way.startswith("tiles") else WindowCounts if way == "windows" else Counts
+                kind = {"windows": WindowCounts, "slabs": SlabCounts}.get(way, Counts)
                 print(f'        "{way}": {kind.__name__}({", ".join(f"{x:.3g}" for x in costs[of, way])}),')
         print("    },")
     if args.judge:

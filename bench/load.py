@@ -3,8 +3,8 @@
 Every library has its own process for each case, and they are measured in turns: alone, beside processes that compute
 (``--busy``, so many for each core), beside torch and onnxruntime at work (``neighbours``), and with up to eight threads
 of the process calling at once. Told are the median and the 99th percentile of a call, calls a second, and how many
-times the idle median these are; in a situation, ours over the best of the others'. Operations are drawn at random with a
-fresh seed and held against torch, networks of the onnx package against onnxruntime and OpenVINO.
+times the idle median these are; in a situation, ours over the best of the others'. Operations are drawn at random with
+a fresh seed and held against torch, networks of the onnx package against onnxruntime and OpenVINO.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in drawn(args, Path(folder)):
             rows.append(play(case, args, model))
             print(*lines(rows[-1]), sep="\n", flush=True)
-    print("\nOver the best of the others: slowdown of the median and to the 99th percentile (geomean, most), throughput "
-          "(geomean, least)")  # fmt: skip
+    print("\nOver the best of the others: slowdown of the median and to the 99th percentile (geomean, most), "
+          "throughput (geomean, least)")  # fmt: skip
     judged = [(row["kind"], compared(row)) for row in rows]
     for of_networks in (False, True):
         here = [c for kind, c in judged if (kind == "network") == of_networks and c]

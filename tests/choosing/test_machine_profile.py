@@ -188,7 +188,7 @@ def test_a_figure_enters_the_estimates(kept, figure, problem):
 def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
     """Another problem's measured cost says the same of this one, whatever the profile says of the machine."""
     near = ReorderProblem.parse("reorder 20x47x129x76 NWCH>nChw8c x32 t1")
-    isa, costs = registry.isa(), {"joined": Cost(1.0, 1.0, 0.0, 3)}
+    isa, costs = registry.isa(), {"stream allxall": Cost(1.0, 1.0, 0.0, 3)}
     found = []
     for factor in (1.0, 2.0):
         kept(**dict.fromkeys(FIGURES, factor))
@@ -196,7 +196,7 @@ def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
         with machine_profile.scaled(here):
             errors = model.log_errors(LARGE.key, costs, isa)
         known = model.Neighbours([LARGE.key], "reorder", isa), {LARGE.key: errors}.__getitem__, 1.0
-        correction = model.weigh(near.features(), [known])["joined"]
+        correction = model.weigh(near.features(), [known])["stream allxall"]
         with machine_profile.scaled(here):
-            found.append(near.estimates()("joined") * correction)
+            found.append(near.estimates()("stream allxall") * correction)
     assert found[0] == pytest.approx(found[1])

@@ -9,10 +9,11 @@ from strategies import strided_pairs
 from layoutkit.choosing.machine import caches, last_level_cache
 from layoutkit.reorders import problem as problems
 from layoutkit.reorders.costs import COSTS, INNER, MEMORY, SHARED
-from layoutkit.reorders.estimate import counted, counted_tiles, counted_windows, level_of, seconds_of
+from layoutkit.reorders.estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Nest
 from layoutkit.reorders.problem import ReorderProblem
+from layoutkit.reorders.slabs import Runs, Slab
 from layoutkit.reorders.variants import VARIANTS
 from layoutkit.reorders.windows import WindowSteps
 
@@ -35,19 +36,31 @@ def test_levels_follow_the_caches():
         assert level_of(inner + 1) == level_of(last // 2) == SHARED
 
 
-def test_estimates_tell_what_lines_tell():
-    def seconds(name, loops, width=4):
-        return seconds_of(MEMORY, *counted(loops, width, VARIANTS[name]))
+@pytest.mark.parametrize("pair", ["NCHW>NHWC", "NHWC>nChw16c", "nChw8c>NCHW", "CHWN>nChw8c", "NCHW>NCHW"])
+@pytest.mark.parametrize("channels", [1, 3, 16, 33])
+@pytest.mark.parametrize("level", COSTS)
+def test_more_of_the_same_takes_longer(level, channels, pair, monkeypatch):
+    monkeypatch.setattr(problems, "level_of", lambda nbytes: level)
+    few, many = (ReorderProblem.parse(f"reorder 2x{channels}x{n}x24 {pair} x32").candidates() for n in (20, 80))
+    many = {c.name: c.estimate for c in many}
+    both = [(c.estimate, many[c.name]) for c in few if c.name in many]
+    assert len(both) > 2 and all(later > 2 * before for before, later in both)
 
-    columns, rows = Loop(512, 4, 4096), Loop(1024, 2048, 4)
-    aligned, ragged = [columns, rows], [columns._replace(dst=4100), rows]
-    assert seconds("fused x1024", aligned) < seconds("fused x1024", ragged) / 1.02
-    assert seconds("fused x1024", aligned) < seconds("fused x64", aligned)
-    copied = [Loop(500, 1 << 14, 132), Loop(33, 4, 4)]
-    assert seconds("fused x64", copied) < seconds("stream allx64", copied) / 1.1
-    followed = [Loop(300, 4, 292), Loop(73, 1200, 4)]
-    assert seconds("joined", followed) < seconds("fused x1024", followed)
-    assert seconds("store allx64", aligned) > seconds("stream allx64", aligned)
+
+def test_pads_are_written_too():
+    few, many = (ReorderProblem.parse(f"reorder 4x{n}x20x24 NCHW>nChw16c x32") for n in (16, 17))
+    for one, other in zip(few.candidates(), many.candidates()):
+        assert other.estimate > 1.3 * one.estimate
+    assert many.footprint == 4 * 4 * 480 * (17 + 32) and many.work == 2 * 4 * 4 * 480 * 17
+
+
+def test_slabs_whose_runs_end_within_lines_take_longer():
+    def seconds(run, pitch):
+        out = Nest("copy", 8, (Loop(64, 4096, pitch),), (Loop(4, 1024, 1 << 20), Loop(run, 1, 1)), 0, 0)
+        slab = Slab((), (), (), (), 0, 0, (), (), 1 << 14, out, Runs(1024, ()), True)
+        return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20))
+
+    assert seconds(1024, 1024) < seconds(1000, 1024) and seconds(1024, 1024) < seconds(1024, 1040)
 
 
 def test_in_the_inner_caches_calls_and_vectors_count():
@@ -78,18 +91,6 @@ def test_short_rows_without_gaps_go_by_whole_vectors(width, vector):
             assert vectors(Loop(short, width, far), Loop(long, (short + 1) * width, width)) > moved
     if lanes > 7:
         assert vectors(Loop(long, width, 7 * width), Loop(7, far, width)) > 2 * 7 * long / lanes
-
-
-@pytest.mark.parametrize("to_channels", [True, False])
-@pytest.mark.parametrize("channels", [2, 3, 4, 5])
-def test_interleaved_channels_fill_vectors_beyond_the_inner_caches(channels, to_channels):
-    pixels = 1 << 16
-    far, near = 4 * pixels, 4 * channels
-    loops = [Loop(pixels, 4, near), Loop(channels, far, 4)]
-    if not to_channels:
-        loops = [Loop(pixels, near, 4), Loop(channels, 4, far)]
-    counts = counted(loops, 4, VARIANTS["store allxall"])[1]
-    assert (counts.tiles == counts.lines and counts.rest == 0) == (channels <= 4)
 
 
 def test_steps_of_windows_count():

@@ -12,23 +12,11 @@ INNER, SHARED, MEMORY = "inner", "shared", "memory"  # levels: see estimate.py
 
 
 class Counts(NamedTuple):
-    """What a reorder moves beyond the inner caches."""
-
-    lines: float
-    pieces: float  # contiguous parts of runs of the source
-    partial: float  # runs of the destination that end within lines
-    tiles8: float  # cache lines moved by tiles of 8-bit elements
-    tiles16: float
-    tiles: float  # of wider elements
-    rest: float  # of those lines, the part that is empty at the ends of runs of the destination
-
-
-class TileCounts(NamedTuple):
-    """What nests of tiles move within L1 and L2."""
+    """What nests of tiles move."""
 
     calls: float  # of kernels
     rows: float = 0  # of copies
-    lines: float = 0  # of copies
+    lines: float = 0  # of copies; beyond the inner caches, of the whole destination as well
     ends: float = 0  # rows that end within a line
     elements: float = 0  # moved one by one
     vectors8: float = 0  # loaded and stored by full tiles of 8-bit elements
@@ -41,6 +29,14 @@ class TileCounts(NamedTuple):
     tails64: float = 0
 
 
+class SlabCounts(NamedTuple):
+    """What slabs move."""
+
+    lines: float
+    pieces: float  # contiguous parts that are read
+    partial: float  # runs of the destination that end within lines
+
+
 class WindowCounts(NamedTuple):
     """What nests of windows move."""
 
@@ -50,45 +46,37 @@ class WindowCounts(NamedTuple):
     starts: float = 0  # of a vector of the pattern, for some steps
 
 
-COSTS: dict[str, dict[str, Counts | TileCounts | WindowCounts]] = {
+COSTS: dict[str, dict[str, Counts | SlabCounts | WindowCounts]] = {
     INNER: {
-        "tiles fused x1024": TileCounts(55, 2.33, 1.53, 3.99, 2.4, 0, 0, 0, 0, 1.96, 1.83, 1.26, 0.802),
-        "tiles joined": TileCounts(13.4, 0.254, 2.09, 0.22, 2.03, 1.63, 1.53, 0.966, 0.972, 0.744, 0.809, 0.818, 0.714),
-        "tiles store lines": TileCounts(5.39, 0.292, 0.834, 0.776, 0.878, 0.944, 0.967, 0.682, 0.658, 0.461, 0.483, 0.668, 0.764),
-        "tiles store runs ahead": TileCounts(5.51, 0.197, 0.814, 0.877, 0.865, 0.889, 0.891, 0.63, 0.594, 0.433, 0.423, 0.577, 0.528),
-        "tiles store whole": TileCounts(5.75, 0.109, 0.796, 0.964, 0.861, 0.835, 0.865, 0.601, 0.54, 0.429, 0.42, 0.565, 0.513),
-        "windows": WindowCounts(0.336, 1.05, 0.712, 1.83),
+        "fused x1024": Counts(56.1, 2.38, 1.56, 4.06, 2.45, 0, 0, 0, 0, 2, 1.87, 1.29, 0.818),
+        "joined": Counts(13.7, 0.259, 2.14, 0.224, 2.07, 1.66, 1.56, 0.985, 0.991, 0.758, 0.824, 0.834, 0.728),
+        "store lines": Counts(5.5, 0.298, 0.851, 0.791, 0.895, 0.962, 0.987, 0.696, 0.671, 0.47, 0.492, 0.681, 0.779),
+        "store runs ahead": Counts(5.62, 0.2, 0.83, 0.89, 0.88, 0.91, 0.91, 0.64, 0.61, 0.44, 0.43, 0.59, 0.54),
+        "store whole": Counts(5.87, 0.111, 0.812, 0.983, 0.878, 0.852, 0.882, 0.613, 0.551, 0.438, 0.428, 0.576, 0.524),
+        "windows": WindowCounts(0.343, 1.07, 0.726, 1.87),
     },
     SHARED: {
-        "tiles fused x1024": TileCounts(88.6, 2.32, 0, 4.51, 1.72, 0, 0, 0, 0, 1.85, 1.76, 0.903, 0.447),
-        "tiles joined": TileCounts(17.7, 0.0537, 1.15, 0, 2.19, 1.17, 1.03, 0.403, 0.343, 0.689, 0.673, 0.58, 0.508),
-        "tiles store lines": TileCounts(5.83, 0.339, 0.61, 0.824, 1.06, 1.15, 0.973, 0.655, 0.587, 0.451, 0.453, 0.644, 0.663),
-        "tiles store runs ahead": TileCounts(5.87, 0.25, 0.608, 0.961, 0.996, 1.19, 0.89, 0.553, 0.484, 0.42, 0.405, 0.551, 0.517),
-        "tiles store whole": TileCounts(5.97, 0.172, 0.59, 1.02, 0.983, 1.12, 0.881, 0.553, 0.475, 0.426, 0.407, 0.554, 0.524),
-        "windows": WindowCounts(0.704, 0.869, 0.879, 1.63),
+        "fused x1024": Counts(90.3, 2.37, 0, 4.6, 1.76, 0, 0, 0, 0, 1.88, 1.79, 0.921, 0.455),
+        "joined": Counts(18.1, 0.0547, 1.19, 0, 2.24, 1.19, 1.05, 0.411, 0.35, 0.702, 0.687, 0.591, 0.518),
+        "store lines": Counts(5.94, 0.346, 0.63, 0.84, 1.08, 1.18, 0.992, 0.668, 0.598, 0.46, 0.462, 0.657, 0.676),
+        "store runs ahead": Counts(5.99, 0.26, 0.63, 0.98, 1.02, 1.21, 0.91, 0.56, 0.49, 0.43, 0.41, 0.56, 0.53),
+        "store whole": Counts(6.08, 0.176, 0.61, 1.04, 1, 1.14, 0.899, 0.564, 0.485, 0.435, 0.415, 0.565, 0.535),
+        "windows": WindowCounts(0.728, 0.886, 0.897, 1.67),
     },
     MEMORY: {
-        "copy fused": Counts(4.96, 1.84, 0, 0, 0, 0, 0),
-        "copy store": Counts(7.84, 0.348, 0.0705, 0, 0, 0, 0),
-        "copy stream": Counts(6.96, 0, 0.374, 0, 0, 0, 0),
-        "fused x1024": Counts(3.28, 1.19, 10.6, 1.05, 0.682, 0.191, 0),
-        "fused x256": Counts(3.3, 0.931, 10.4, 1.15, 0.917, 0.543, 0),
-        "fused x64": Counts(3.62, 0, 10.3, 2.27, 2.08, 1.58, 0),
-        "joined": Counts(3.44, 1.68, 0, 0.229, 0.409, 0.396, 0),
-        "panels": Counts(3.12, 28.5, 1.67, 0.552, 0.649, 0.73, 0),
-        "runs": Counts(2.62, 5.18, 0, 0, 0, 0, 0),
-        "slabs": Counts(5.11, 1.92, 24.4, 0.0274, 0.0206, 0.0549, 0.198),
-        "store lines": Counts(10, 1.15, 0, 0.167, 0.423, 0.0482, 0.673),
-        "store lines ahead": Counts(9.23, 0.868, 0.00299, 0.214, 0.685, 0.336, 0.57),
-        "store runs ahead": Counts(7.93, 0.589, 0.438, 0.215, 0.616, 0, 0),
-        "store whole": Counts(8.18, 0.6, 0.347, 0.249, 0.584, 0, 0),
-        "stream lines": Counts(6.66, 1.08, 0.207, 0.181, 0.52, 0, 0.48),
-        "stream lines ahead": Counts(5.96, 1.04, 0, 0.145, 0.599, 0.0798, 0.783),
-        "stream runs ahead": Counts(5.44, 0.608, 0.282, 0.224, 0.729, 0, 0.113),
-        "stream whole": Counts(5.77, 0.664, 0.36, 0.221, 0.652, 0, 0),
-        # The random reorders had none so scattered; measured on a gather of 4-byte elements from memory.
-        "gather slabs": Counts(4, 2, 0, 0, 0, 0, 0),
-        "gather store": Counts(8, 2, 0, 0, 0, 0, 0),
-        "gather stream": Counts(7, 2, 0, 0, 0, 0, 0),
+        "fused x1024": Counts(118, 3.64, 0, 5.92, 4.26, 0, 0, 0, 0, 1.74, 1.14, 0.375, 0),
+        "fused x256": Counts(111, 3.98, 0, 6.37, 4.21, 0, 0, 0, 0, 1.58, 1.1, 0.463, 0),
+        "fused x64": Counts(105, 4.92, 0, 7.39, 3.89, 0, 0, 0, 0, 1.61, 1.28, 0.539, 0),
+        "joined": Counts(28.3, 0, 2.64, 0.613, 5.9, 1.19, 0.754, 0.52, 0.561, 0.362, 0.641, 0.538, 0.399),
+        "panels": Counts(31.7, 0.635, 1.64, 4.69, 5.71, 2.39, 1.93, 1.43, 1.03, 0.69, 0.97, 1.46, 1.82),
+        "slabs": SlabCounts(5.49, 1.37, 25.6),
+        "store lines": Counts(20.2, 2.2, 1.88, 2.63, 3.85, 3.97, 3.87, 2.36, 1.93, 1.31, 1.36, 2.22, 2.79),
+        "store lines ahead": Counts(25, 1.22, 1.85, 3.62, 4, 3.16, 3.29, 2.22, 1.8, 1.35, 1.42, 2.2, 2.47),
+        "store runs ahead": Counts(22.2, 0.731, 1.89, 4.19, 3.88, 2.69, 2.78, 1.49, 1.33, 1.13, 1.27, 1.92, 2.54),
+        "store whole": Counts(23.6, 1.02, 1.84, 3.9, 3.9, 3.14, 3, 1.55, 1.37, 1.1, 1.21, 1.84, 2.48),
+        "stream lines": Counts(15.3, 2.26, 1.54, 3.16, 4.47, 3.87, 3.6, 2.11, 1.62, 1.26, 1.44, 2.15, 2.94),
+        "stream lines ahead": Counts(21.4, 0.918, 1.51, 4.57, 4.56, 3.08, 2.9, 1.93, 1.47, 1.28, 1.47, 2.14, 2.76),
+        "stream runs ahead": Counts(16.2, 0.624, 1.58, 4.97, 4.48, 2.64, 2.57, 1.44, 1.31, 1.11, 1.34, 1.89, 2.61),
+        "stream whole": Counts(19.5, 1.54, 1.47, 3.92, 4.27, 3.13, 2.97, 1.58, 1.43, 1.07, 1.28, 1.87, 2.63),
     },
 }

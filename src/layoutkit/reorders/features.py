@@ -13,8 +13,8 @@ from .pieces import Side, pieces
 MAX_PIECES = 32  # of a reorder; one of more pieces has no features, as no other is comparable
 
 
-def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> tuple[list[Loop], int]:
-    """The loops of the largest region of a reorder, outermost in the destination first, and how many regions it has.
+def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
+    """The loops of the largest region of a reorder, outermost in the destination first.
 
     Raises
     ------
@@ -23,22 +23,21 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> tu
     """
     s = digits(src, shape, [width * x for x in src.axis_strides(shape)])
     d = digits(dst, shape, [width * x for x in dst.axis_strides(shape)])
-    loops, left, regions = [], MAX_PIECES, 1
+    loops, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
         if len(a) == 1 and len(b) == 2:
             n = max(n, b[0].unit)  # the pads of a single block are written with its elements
         if n > 1:
             parts = pieces(0, n, (Side(a), Side(b)), left)
             left -= len(parts) - 1
-            regions *= len(parts)
             largest = max(parts, key=lambda p: prod(n for n, _ in p.loops))
             loops += [Loop(n, s, d) for n, (s, d) in largest.loops]
-    return merge(loops), regions
+    return merge(loops)
 
 
 def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[float, ...]:
     """The features of a reorder of elements of `width` bytes."""
-    loops, _ = loops_of(src, dst, shape, width)
+    loops = loops_of(src, dst, shape, width)
     nbytes = width * prod(x.n for x in loops)
     dst_loop = next((x for x in loops[::-1] if x.dst == width), None)
     src_loop = next((x for x in loops if x.src == width), None)

@@ -21,12 +21,13 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .costs import INNER, MEMORY, SHARED
-from .estimate import counted, counted_runs, counted_tiles, counted_windows, level_of, seconds_of
-from .features import loops_of, reorder_features
+from .costs import INNER, MEMORY
+from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
+from .features import reorder_features
 from .loops import SINGLE_STEP, Loop
 from .nest import Blocking, Nest
 from .nests import copy_nests
+from .pieces import Side, pieces
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
 from .variants import VARIANTS, Variant
@@ -44,8 +45,17 @@ def useful_threads(nbytes: int, threads: int) -> int:
     return threads if nbytes >= SMALL_BYTES else 1
 
 
+# Within the caches; every other variant is hardly ever faster than these.
 CACHED_VARIANTS = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "joined", "windows"}
 MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
+
+
+def has_few_regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> bool:
+    """Whether a reorder is cut into at most `MAX_REGIONS`."""
+    try:
+        return prod(len(pieces(0, n, sides, MAX_REGIONS)) for n, *sides in zip(shape, src, dst)) <= MAX_REGIONS
+    except ValueError:
+        return False
 
 
 def in_words(shape: Sequence[int], element: str, src: Layout, dst: Layout, threads: int) -> str:
@@ -131,47 +141,39 @@ class ReorderProblem(Problem):
         t, full = self.contiguous(), self.dst.full_shape(self.shape)
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
-        vector = vector_bytes(registry.isa())
-        try:
-            loops, regions = loops_of(self.src, self.dst, self.shape, self.width)
-        except ValueError:  # too many pieces: estimated as one run
-            loops, regions = [Loop(prod(self.shape), self.width, self.width)], MAX_REGIONS + 1
+        slabs = slabs_of(self.shape, full, *sides, self.width) if level == MEMORY else []
+        vector, nbytes, simple = (
+            vector_bytes(registry.isa()),
+            self.width * prod(full),
+            has_few_regions(self.shape, *sides),
+        )
 
         @cache
         def nests(blocking: Blocking) -> tuple[list[Nest], set[int]]:
-            if regions > MAX_REGIONS:
-                every = Loop(prod(self.shape), self.width, self.width)
-                return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set()
-            return copy_nests(self.shape, *sides, self.width, vector, blocking)
-
-        def pads_besides(padded: set[int]) -> int:
-            """Bytes of pads, if some are not along the dimensions `padded`, whose pads nests write with elements."""
-            some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
-            return self.width * (prod(full) - prod(self.shape)) * some
-
-        if level == MEMORY:
-            slabs = slabs_of(self.shape, full, *sides, self.width)
-            fused, _ = nests(VARIANTS["joined"].blocking)
-            runs = counted_runs(fused, self.width * prod(self.shape))
+            if simple:
+                return copy_nests(self.shape, *sides, self.width, vector, blocking)
+            every = Loop(prod(self.shape), self.width, self.width)
+            return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set()
 
         def count(variant: Variant) -> tuple[str, Sequence[float]] | None:
             b = variant.blocking
+            if level != MEMORY and variant.name not in CACHED_VARIANTS:
+                return None
             if variant.windows:
                 return counted_windows(windows) if windows else None
-            if level != MEMORY:
-                if variant.name not in CACHED_VARIANTS:
-                    return None
-                of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
-                families = {nest.family for nest in of if nest.fused}
-                if b.fused and not families or b.joined and "joined" not in families:  # as another variant does
-                    return None
-                more = self.width * prod(full) if level == SHARED else pads_besides(padded)
-                return counted_tiles(of, vector, variant, more)
             if variant.slabs:
-                return counted(loops, self.width, variant, slabs[0]) if slabs else None
-            if b.fused and runs:  # the same nests, whichever of these variants it is
-                return runs if b.joined else None
-            return counted(loops, self.width, variant)
+                return counted_slabs(slabs[0], self.width * prod(self.shape)) if slabs else None
+            of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
+            families = {nest.family for nest in of if nest.fused}
+            if (b.fused and not families) or (b.joined and "joined" not in families):  # as another variant does
+                return None
+            if families == {"runs"} and variant.name != "fused x1024":
+                return None
+            more = nbytes
+            if level == INNER:  # the pads that nests do not write with elements
+                some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
+                more = (nbytes - self.width * prod(self.shape)) * some
+            return counted_tiles(of, vector, variant, more)
 
         return count
 
