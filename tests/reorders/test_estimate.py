@@ -58,7 +58,7 @@ def test_slabs_whose_runs_end_within_lines_take_longer():
     def seconds(run, pitch):
         out = Nest("copy", 8, (Loop(64, 4096, pitch),), (Loop(4, 1024, 1 << 20), Loop(run, 1, 1)), 0, 0)
         slab = Slab((), (), (), (), 0, 0, (), (), 1 << 14, out, Runs(1024, ()), True)
-        return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20))
+        return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20, 1 << 20))
 
     assert seconds(1024, 1024) < seconds(1000, 1024) and seconds(1024, 1024) < seconds(1024, 1040)
 

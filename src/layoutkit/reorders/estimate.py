@@ -125,12 +125,12 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
     return 2 <= short <= MAX_INTERLEAVED or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
 
 
-def counted_slabs(slab: Slab, nbytes: float) -> tuple[str, SlabCounts]:
-    """Counts of slabs like this one, of `nbytes` in all."""
+def counted_slabs(slab: Slab, read: int, written: int) -> tuple[str, SlabCounts]:
+    """Counts of slabs like this one, which read and write so many bytes in all."""
     run = slab.out.tile[1].n
     aligned = run % LINE_BYTES == 0 and all(x.dst % LINE_BYTES == 0 for x in slab.out.loops)
     run *= TAILED_SLABS if any(x.dst == run for x in slab.boxes) else 1
-    return "slabs", SlabCounts(nbytes / LINE_BYTES, nbytes / slab.reads.bytes, 0 if aligned else nbytes / run)
+    return "slabs", SlabCounts(written / LINE_BYTES, read / slab.reads.bytes, 0 if aligned else written / run)
 
 
 def counted_windows(of: WindowSteps) -> tuple[str, WindowCounts]:

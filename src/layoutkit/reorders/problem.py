@@ -162,7 +162,7 @@ class ReorderProblem(Problem):
             if variant.windows:
                 return counted_windows(windows) if windows else None
             if variant.slabs:
-                return counted_slabs(slabs[0], self.width * prod(self.shape)) if slabs else None
+                return counted_slabs(slabs[0], self.width * prod(self.shape), nbytes) if slabs else None
             of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
             families = {nest.family for nest in of if nest.fused}
             if (b.fused and not families) or (b.joined and "joined" not in families):  # as another variant does
