@@ -15,10 +15,10 @@ class Counts(NamedTuple):
     """What nests of tiles move."""
 
     calls: float  # of kernels
-    rows: float = 0  # of copies
+    rows: float = 0  # of copies, and those that fused and joined tiles store one by one
     lines: float = 0  # of copies; beyond the inner caches, of the whole destination as well
-    ends: float = 0  # rows that end within a line
-    elements: float = 0  # moved one by one
+    ends: float = 0  # rows of copies that end within a line; those of fused tiles that are shorter than 16 bytes
+    elements: float = 0  # moved one by one, and runs that are put one after another
     vectors8: float = 0  # loaded and stored by full tiles of 8-bit elements
     vectors16: float = 0
     vectors32: float = 0

@@ -66,6 +66,7 @@ def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: fl
 
 
 def _of_tile(nest: Nest, vector: int) -> Counts:
+    """Counts of a call of a nest's kernel."""
     (n0, *_), (n1, *_) = nest.tile
     width = nest.bits // 8
     if nest.family == "copy":

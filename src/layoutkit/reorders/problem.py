@@ -142,11 +142,8 @@ class ReorderProblem(Problem):
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
         slabs = slabs_of(self.shape, full, *sides, self.width) if level == MEMORY else []
-        vector, nbytes, simple = (
-            vector_bytes(registry.isa()),
-            self.width * prod(full),
-            has_few_regions(self.shape, *sides),
-        )
+        vector, nbytes = vector_bytes(registry.isa()), self.width * prod(full)
+        simple = has_few_regions(self.shape, *sides)
 
         @cache
         def nests(blocking: Blocking) -> tuple[list[Nest], set[int]]:
