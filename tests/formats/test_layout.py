@@ -46,6 +46,11 @@ def test_one_to_one_exhaustive_and_span(pair):
     span = 1 + max(padded, default=-1)
     assert layout.required_span_size(shape) == span
     assert layout.is_one_to_one(shape) == (len(set(offsets)) == len(offsets))
+
+
+def test_pads_may_share_offsets():
+    layout = Layout("Ab2a:(4,3,2)")  # offset 6 is that of a = 3, which is a pad where there are three
+    assert layout.is_one_to_one((3, 3)) and not layout.is_one_to_one((4, 3))
     if span < 2000:
         assert layout.is_exhaustive(shape) == (set(offsets) == set(range(span)))
     if layout.is_dense:
