@@ -2,9 +2,10 @@
 
 Every library has its own process for each case, and they are measured in turns: alone, beside processes that compute
 (``--busy``, so many for each core), beside torch and onnxruntime at work (``neighbours``), and with up to eight threads
-of the process calling at once. Told are the median and the 99th percentile of a call, calls a second, and how many
-times the idle median these are; in a situation, ours over the best of the others'. Operations are drawn at random with
-a fresh seed and held against torch, networks of the onnx package against onnxruntime and OpenVINO.
+of the process calling at once. Told are the median and the 99th percentile of a call, calls a second, how many times
+slower than idle both are, and the 99th percentile over the idle median, which whoever has outliers when idle gains
+nothing by; in a situation, ours over the best of the others'. Operations are drawn at random with a fresh seed and held
+against torch, networks of the onnx package, or of files, against onnxruntime and OpenVINO.
 """
 
 from __future__ import annotations
@@ -109,14 +110,20 @@ def play(case: dict, args: Namespace, model: str) -> dict:
     return {"kind": case["kind"], "title": case["title"], "situations": measured}
 
 
+def slowdowns(times: dict[str, float], idle: dict[str, float]) -> dict[str, float]:
+    """Of the median, of the 99th percentile, and from the idle median to the 99th percentile ("tail")."""
+    return {"median": times["median"] / idle["median"], "p99": times["p99"] / idle["p99"],
+            "tail": times["p99"] / idle["median"]}  # fmt: skip
+
+
 def compared(row: dict) -> dict[str, dict[str, float]]:
     """By situation, whether we keep up: our slowdown over the least of theirs, our throughput over the most."""
     idle, figures = row["situations"]["idle"], {}
     for title, of in row["situations"].items():
         others = [name for name in of if name != OURS]
         if others:
-            slower = {key: {name: of[name][key] / idle[name]["median"] for name in of} for key in ("median", "p99")}
-            figures[title] = {key: s[OURS] / min(s[name] for name in others) for key, s in slower.items()}
+            slower = {name: slowdowns(of[name], idle[name]) for name in of}
+            figures[title] = {key: s / min(slower[name][key] for name in others) for key, s in slower[OURS].items()}
             figures[title]["rate"] = of[OURS]["rate"] / max(of[name]["rate"] for name in others)
     return figures
 
@@ -124,11 +131,11 @@ def compared(row: dict) -> dict[str, dict[str, float]]:
 def lines(row: dict) -> Iterator[str]:
     """A case as lines."""
     yield f"\n{row['kind']} {row['title']}"
-    yield f"  {'':<20} {'ms: median, 99 %, calls a second':<34} over the idle median: median, 99 %"
+    yield f"  {'':<20} {'ms: median, 99 %, calls a second':<34} slower than idle: median, 99 %, 99 % over median"
     idle = row["situations"]["idle"]
     for title, of in row["situations"].items():
         for name, t in of.items():
-            slower = (t[key] / idle[name]["median"] for key in ("median", "p99"))
+            slower = slowdowns(t, idle[name]).values()
             numbers = f"{1e3 * t['median']:9.3f} {1e3 * t['p99']:9.3f} {t['rate']:9.1f}"
             yield f"  {title:<20} {name:<12} {numbers}   " + " ".join(f"{s:7.2f}" for s in slower)
 
@@ -142,7 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns its exit code."""
     p = argparse.ArgumentParser(prog="load.py", description=__doc__.splitlines()[0])
     p.add_argument("models", nargs="*", help="ONNX files in place of those of the onnx package")
-    p.add_argument("--only", default=NETWORKS, help="of the onnx package's networks, default %(default)s; none: -")
+    p.add_argument("--only", help="networks with one of these words in their names, none: -; default of the onnx "
+                                  f"package's: {NETWORKS}")  # fmt: skip
     p.add_argument("--operations", type=int, default=3, help="of each kind, drawn; default %(default)s")
     p.add_argument("--count", type=number, default=2, help=argparse.SUPPRESS)  # of each group, to draw them from
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="of what is drawn")
@@ -154,6 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--seconds", type=float, default=0.5, help="of a turn, default %(default)s")
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
+    args.only = args.only or ("" if args.models else NETWORKS)
     print(f"{machine.cpu_model()}, {args.threads} threads, seed {args.seed}, {args.rounds} rounds of {args.seconds} s")
     rows = []
     model = str(next(networks.LIGHT.glob("light_squeezenet.onnx")))
@@ -161,16 +170,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in drawn(args, Path(folder)):
             rows.append(play(case, args, model))
             print(*lines(rows[-1]), sep="\n", flush=True)
-    print("\nOver the best of the others: slowdown of the median and to the 99th percentile (geomean, most), "
-          "throughput (geomean, least)")  # fmt: skip
+    print("\nOver the best of the others: slowdown of the median, of the 99th percentile, from the idle median to the "
+          "99th percentile (geomean, most), throughput (geomean, least)")  # fmt: skip
     judged = [(row["kind"], compared(row)) for row in rows]
     for of_networks in (False, True):
         here = [c for kind, c in judged if (kind == "network") == of_networks and c]
         for title in here[0] if here else ():
-            median_, p99, rate = ([c[title][key] for c in here] for key in ("median", "p99", "rate"))
+            slower = [[c[title][key] for c in here] for key in ("median", "p99", "tail")]
+            rates = [c[title]["rate"] for c in here]
             print(f"  {'networks' if of_networks else 'operations':<11} {title:<20} "
-                  f"{geomean(median_):5.2f} {max(median_):5.2f}   {geomean(p99):5.2f} {max(p99):5.2f}   "
-                  f"{geomean(rate):5.2f} {min(rate):5.2f}")  # fmt: skip
+                  + "".join(f"{geomean(of):5.2f} {max(of):5.2f}   " for of in slower)
+                  + f"{geomean(rates):5.2f} {min(rates):5.2f}")  # fmt: skip
     if args.json:
         Path(args.json).write_text(json.dumps({"seed": args.seed, "rows": rows}, indent=1), encoding="utf-8")
     return 0

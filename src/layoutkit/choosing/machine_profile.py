@@ -179,7 +179,7 @@ def measure() -> MachineProfile:
         return _least(lambda: ROUNDS * vector / limits.fma_peak(1, ROUNDS, types)) / ROUNDS
 
     def copy(size: int, stream: bool = False, threads: int = 1, places: int = 1) -> float:
-        """Seconds of a line; at the best of some places, as pages may share sets of a cache."""
+        """Nanoseconds of a line, at the best of some places, as pages may compete for sets of a cache."""
         size = min(size, large // places) // LINE_BYTES * LINE_BYTES
         parts = [slice(i * size, (i + 1) * size) for i in range(places)]
         return min(_least(partial(limits.copy, src[x], dst[x], threads, stream)) for x in parts) / (size // LINE_BYTES)

@@ -43,7 +43,7 @@ class WindowCounts(NamedTuple):
     lines: float
     steps: float  # patterns
     shuffled: float  # nanoseconds of shuffling all lines
-    starts: float = 0  # of a vector of the pattern, for some steps
+    starts: float = 0  # loads of the orders of a vector, for some steps
 
 
 COSTS: dict[str, dict[str, Counts | SlabCounts | WindowCounts]] = {

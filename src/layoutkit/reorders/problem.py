@@ -30,12 +30,13 @@ from .nests import copy_nests
 from .pieces import Side, pieces
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
-from .variants import VARIANTS, Variant
+from .variants import CACHED_VARIANTS, VARIANTS, Variant
 from .windows import window_steps
 
 SMALL_BYTES = 1 << 18  # below it a second thread costs more than it saves
 TIE = 1000  # each variant is estimated 1 / TIE longer than the one before, so that ties keep their order
 MEMORY_THREADS = 1.5  # the most that threads gain when memory is the limit
+MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = f"{KEY}(?: ({THREADS}))?"
 
@@ -43,11 +44,6 @@ _KEY = f"{KEY}(?: ({THREADS}))?"
 def useful_threads(nbytes: int, threads: int) -> int:
     """How many of `threads` a reorder that writes `nbytes` uses."""
     return threads if nbytes >= SMALL_BYTES else 1
-
-
-# Within the caches; every other variant is hardly ever faster than these.
-CACHED_VARIANTS = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "joined", "windows"}
-MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
 
 
 def has_few_regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> bool:

@@ -87,6 +87,8 @@ VARIANTS = {
         Variant(False, Blocking(0, 64, False, 1), windows=True),
     )
 }
+# Those for sources and destinations within the caches, where every other one is hardly ever faster.
+CACHED_VARIANTS = {"store allxall", "store allx64", "store allx1024 ahead", "fused x1024", "joined", "windows"}
 
 
 def describe_nests(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[str, ...]:

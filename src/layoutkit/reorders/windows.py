@@ -69,17 +69,16 @@ def window_nests(
 
 
 class WindowSteps(NamedTuple):
-    """What `window_nests` do: `steps` of patterns of `nbytes`, each line of which takes `line_ns` within the caches;
-    `starts` is how often a vector of the pattern is begun, for as many steps as its innermost loop has."""
+    """What `window_nests` do, judged by the first of them."""
 
-    steps: int
-    nbytes: int
-    line_ns: float
-    starts: float
+    steps: int  # in each of which a pattern is written
+    nbytes: int  # of the pattern
+    line_ns: float  # of each of its lines, within the caches
+    starts: float  # how often the orders of a vector are loaded, for the steps of the innermost loop
 
 
 def window_steps(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int) -> WindowSteps | None:
-    """Judged by the first nest; None if there is no nest."""
+    """The steps of `window_nests`; None where there is no pattern."""
     pattern, parts, _ = _plan(shape, src, dst, width, True)
     if not pattern:
         return None

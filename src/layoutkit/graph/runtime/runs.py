@@ -21,8 +21,8 @@ from .steps import Binding, Place, Slots, Step
 from .tensors import Tensors
 
 CORES = os.cpu_count() or 1
-# At the same time. A processor is never idle while more programs can run than there are processors: where only as many
-# run, and the others are woken one by one, the system leaves it idle for a tenth of the time. Each has an arena.
+# At the same time, each with an arena. With one run for each processor, a processor would be idle after each of them
+# until the next one has been woken.
 MAX_RUNS = 4 * CORES
 ALIGNMENT = 64  # of the workspace
 BINDINGS_OF_A_TRIM = 8

@@ -83,7 +83,7 @@ LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t 
 LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
 {
     const int step = MIN(LK_VB, bytes);
-    if (m->valid && bytes <= 64) { /* its elements over pads: put together in memory, they would be loaded too early */
+    if (m->valid && bytes <= 64) { /* pads, then elements over them: a load of both from a buffer would wait for the stores */
         for (int k = 0; k < bytes; k += step)
             copy_part(d + k, m->pad + k, step);
         for (int k = 0; k < m->valid; k += step)
