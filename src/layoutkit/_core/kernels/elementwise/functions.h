@@ -52,7 +52,7 @@ LK_INLINE real largest_lane(vf v)
  * SILU, GELU, GELU_TANH  magnitudes where they have underflowed on the negative side
  * inverse_factorial      of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2
  * erfc_series            the polynomial of gelu in ERFC_ARGUMENT(t): t itself, or where there are many terms, t in [-1, 1]
- * erf_series             of erf(x) / x in x^2, below 1/2; above, the larger, erf is 1 - erfc, and at ERF_MOST it is 1
+ * erf_series             of erf(x) / x in x^2, below ERF_SMALL; above, the larger, erf is 1 - erfc, and at ERF_MOST it is 1
  * atanh_series           2/(2k+1), k from its last to 1
  * EXP_LEAST, EXP_MOST    beyond which e^x underflows or overflows; e^x times the largest number underflows at FAR
  * EXP_NEGLIGIBLE         magnitude from where e^-x is too small to change 1 */
@@ -74,6 +74,7 @@ LK_INLINE real largest_lane(vf v)
 #define T_STEP 0.25
 #define ERF_STEP 0.35355339059327373
 #define ERF_MOST 8.0
+#define ERF_SMALL 0.5
 #define ERFC_ARGUMENT(t) fused(t, splat(2.2051282051282053), splat(-1.2051282051282053))
 static const real log2_e = 1.4426950408889634, ln2 = 0x1.62e42fee00000p-1, ln2_rest = 1.9082149292705877e-10;
 static const real tanh_a = 1.5957691216057308, tanh_a_rest = -9.96930880911092e-17;
@@ -119,6 +120,7 @@ static const real two_thirds = 2.0 / 3, two_thirds_rest = 3.7007434154171886e-17
 #define T_STEP 0.353553391f
 #define ERF_STEP 0.5f
 #define ERF_MOST 5.0f
+#define ERF_SMALL 0.75f
 #define ERFC_ARGUMENT(t) (t)
 static const real log2_e = 1.44269504f, ln2 = 0.693359375f, ln2_rest = -2.12194440e-4f;
 static const real tanh_a = 1.59576917f, tanh_a_rest = -4.53406803e-08f;

@@ -53,7 +53,7 @@ STEP(erf)
     const vf up = exponential_up(exponent_of_sum(-square, -left_of(v, v, square)));
     const vf large = (real)1 - polynomial(erfc_series, ERFC_TERMS, ERFC_ARGUMENT(t)) * t * up * ((real)2 * DOWN);
     const vf small = v * polynomial(erf_series, ERF_TERMS, square);
-    return with_sign_of(choose(v < (real)0.5, small, large), x);
+    return with_sign_of(choose(v < (real)ERF_SMALL, small, large), x);
 }
 STEP(elu)
 {
