@@ -73,6 +73,23 @@ def test_take_of_many_bytes_by_threads():
     np.testing.assert_array_equal(y, np.pad(np.repeat(x, 2, 1), ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=9))
 
 
+@given(st.data(), st.sampled_from(WHOLE_ISAS), ENDS)
+def test_take_along_long_rows(data, isa, end):
+    """Elements of 32 bits of several rows, near to one another or not, by several windows of vectors."""
+    n, rows = data.draw(st.integers(20, 700)), data.draw(st.integers(1, 5))
+    at = np.sort(rng.integers(0, n, data.draw(st.integers(1, 1200)))) if data.draw(st.booleans()) else None
+    if at is None:
+        at = np.arange(data.draw(st.integers(1, 1200))) * data.draw(st.sampled_from([0.3, 0.5, 0.77, 1, 1.4]))
+        at = np.minimum(at.astype(np.int64), n - 1)[:: data.draw(st.sampled_from([1, -1]))]
+    if data.draw(st.booleans()):
+        at[data.draw(st.integers(0, len(at) - 1)) :] = data.draw(st.integers(0, n - 1))
+    x = between_pages(rng.standard_normal((rows, n)).astype(np.float32), end)
+    y = between_pages(np.zeros((rows * 2, len(at)), np.float32), end)
+    with using_isa(isa):
+        Take(x, y, [np.repeat(np.arange(rows), 2), at.astype(np.int64)], np.zeros((), np.float32), 2)(x, y)
+    np.testing.assert_array_equal(y, np.repeat(x, 2, 0)[:, at])
+
+
 @pytest.mark.parametrize("rows", [[0, 0, 0], [0, 0, 1, 1], [0, 1, 2], [0, 0, 1]])
 def test_take_of_equal_rows_to_parts_of_an_array(rows):
     """Equal rows, and rows at equal distances, are not equally far apart in the result."""

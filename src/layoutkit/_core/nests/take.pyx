@@ -21,9 +21,9 @@ import_array()
 cdef enum:
     MAX_SEGMENTS = 8           # of a row without a table of offsets
     LARGE_UNIT_BYTES = 16 << 10  # larger units are not joined, so that threads can share them
-    FILL_BYTES = 64            # of the array of copies of the fill value
+    FILL_BYTES = 1024          # of the array of copies of the fill value
     MAX_SINGLE = 4             # units of a segment that become segments of their own
-    MAX_SHORT_ROW = 2048       # bytes of a row whose segments are copied for several rows at a time,
+    MAX_SHORT_ROW = 32 << 10   # bytes of a row whose segments are copied for several rows at a time,
     ROWS_BYTES = 16 << 10      # which have about so many bytes
 
 
@@ -105,6 +105,7 @@ cdef class Take(Operation):
     cdef int segments, threads
     cdef bint contiguous         # the units of a row of y
     cdef bint by_segment         # segments are copied for several rows at a time
+    cdef int64_t between         # bytes from each row of y to the next one; -1: not all are equally far apart
     cdef int64_t unit, y_step    # bytes of a unit; from a unit of y to the next
     cdef int64_t row_bytes, rows, item
     cdef const int64_t *x_row    # offsets of rows in bytes; LK_NOWHERE: filled
@@ -149,6 +150,8 @@ cdef class Take(Operation):
         self.x_row, self.rows = <const int64_t *>self.keep(rows, np.int64), rows.size
         rows = row_offsets([step * np.arange(len(a), dtype=np.int64) for a, step in zip(offsets, steps)])
         self.y_row = <const int64_t *>self.keep(rows, np.int64)
+        distances = np.diff(rows) if rows.size > 1 else np.zeros(1, np.int64)
+        self.between = int(distances[0]) if (distances == distances[0]).all() else -1
         row = best_row(LK_TAKE, "x8")
         self.units = <lk_take_fn>row.fn
         self.elements = self.units
@@ -194,12 +197,14 @@ cdef class Take(Operation):
     cdef void run_rows(self, const char *x, char *y, int64_t first, int64_t end) noexcept nogil:
         cdef int64_t i = first, last
         while self.by_segment and i < end:
+            if self.x_row[i] == LK_NOWHERE:
+                i = self.run_filled(y, i, end)
+                continue
             last = self.evenly_spaced(i, end)
-            if last > i + 1 and self.x_row[i] != LK_NOWHERE:
+            if last > i + 1:
                 self.run_segments(x, y + self.y_row[i], i, last - i)
             else:
                 self.run_row(x, y + self.y_row[i], self.x_row[i], 1, 1, 0, 0)
-                last = i + 1
             i = last
         while i < end:
             i = self.run_block(x, y, i, end)
@@ -233,10 +238,25 @@ cdef class Take(Operation):
         """The end of rows that are equally far apart in y, are not filled, and stay in L1."""
         cdef int64_t i = first + 1
         end = min(end, first + max(2, ROWS_BYTES // self.row_bytes))
+        if self.between >= 0:
+            while i < end and self.x_row[i] != LK_NOWHERE:
+                i += 1
+            return i
         while i < end and self.x_row[i] != LK_NOWHERE and (
                 self.y_row[i] - self.y_row[i - 1] == self.y_row[first + 1] - self.y_row[first]):
             i += 1
         return i
+
+    cdef int64_t run_filled(self, char *y, int64_t first, int64_t end) noexcept nogil:
+        """The first row, which is filled, and those after it that are too if they are contiguous; their end."""
+        cdef lk_take p
+        cdef int64_t last = first + 1
+        while self.between == self.row_bytes and last < end and self.x_row[last] == LK_NOWHERE:
+            last += 1
+        p.y, p.y_step, p.rows, p.copies = y + self.y_row[first], self.unit, 1, 1
+        p.count = (last - first) * self.row_bytes // self.unit
+        self.write_fill(p)
+        return last
 
     cdef void run_segments(self, const char *x, char *y, int64_t first, int64_t count) noexcept nogil:
         """Rows at equal distances, the first of them at `y`: each segment as a unit of all rows."""

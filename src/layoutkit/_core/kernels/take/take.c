@@ -1,43 +1,79 @@
 /* take_x<bits>: units of a row in another order, left out or repeated; see lk_take in take.h.
  *
- * Units of one element whose results are contiguous have a loop for each of the usual steps, which compilers turn into
- * shuffles of vectors. All other units are copied by vectors, the last of which may be partial. Elements of 32 bits that
- * are taken twice, and units that are repeated, are loaded once.
+ * A unit is copied by vectors of at most its size, the last of which overlaps the one before, so that none is partial.
+ * Elements of 32 bits of several rows, where those of a vector of y are near to one another in x, are a vector of x, shuffled.
+ * All other elements have a loop for each of the usual steps, which compilers turn into shuffles of vectors.
  */
-#include "common/stream.h"
 #include "common/vector.h"
 #include "take.h"
 
 #include <string.h>
 
-/* A unit to `repeat` places, y_step bytes apart. */
-LK_INLINE void copy_unit(char *y, const char *x, int64_t n, int64_t repeat, int64_t y_step)
+enum { LONG_UNIT = 1024 }; /* bytes; longer ones are copied by memcpy */
+
+/* n bytes to `repeat` places, y_step bytes apart: w at a time, w <= n, and n < 2 * w unless w is a vector. */
+LK_INLINE void copy_unit(char *y, const char *x, int64_t n, const int w, int64_t repeat, int64_t y_step)
 {
-    int64_t k = 0;
-    for (; k + LK_VB <= n; k += LK_VB)
+    char v[LK_VB], last[LK_VB];
+    for (int64_t k = 0; w == LK_VB && k < n - w; k += w) {
+        memcpy(v, x + k, w);
         for (int64_t r = 0; r < repeat; r++)
-            copy_part(y + r * y_step + k, x + k, LK_VB);
-    for (int64_t r = 0; k < n && r < repeat; r++)
-        copy_part(y + r * y_step + k, x + k, (int)(n - k));
+            memcpy(y + r * y_step + k, v, w);
+    }
+    memcpy(v, x, w), memcpy(last, x + n - w, w);
+    for (int64_t r = 0; r < repeat; r++, y += y_step) {
+        if (w < LK_VB)
+            memcpy(y, v, w);
+        memcpy(y + n - w, last, w);
+    }
+}
+
+LK_INLINE void each_unit(const lk_take *p, const char *x, char *y, const int64_t n, const int w)
+{
+    const int64_t y_step = p->y_step, step = p->step, count = p->count, repeat = p->repeat;
+    int64_t j = 0;
+    if (p->at) {
+        for (; j < count; j++, y += y_step)
+            copy_unit(y, x + p->at[j], n, w, 1, 0);
+    } else if (repeat == 1) {
+        for (; j < count; j++, x += step, y += y_step)
+            copy_unit(y, x, n, w, 1, 0);
+    } else {
+        for (; j <= count - repeat; j += repeat, x += step, y += repeat * y_step)
+            copy_unit(y, x, n, w, repeat, y_step);
+        if (j < count)
+            copy_unit(y, x, n, w, count - j, y_step);
+    }
 }
 
 LK_INLINE void take_units(const lk_take *p, const char *x, char *y)
 {
-    const int64_t n = p->unit, y_step = p->y_step, step = p->step, count = p->count, repeat = p->repeat;
-    if (p->at) {
-        for (int64_t j = 0; j < count; j++, y += y_step)
-            copy_unit(y, x + p->at[j], n, 1, 0);
-    } else if (step == n && y_step == n && repeat == 1) {
-        memcpy(y, x, n * count);
-    } else if (repeat == 2) {
-        for (int64_t j = 0; j + 2 <= count; j += 2, x += step, y += 2 * y_step)
-            copy_unit(y, x, n, 2, y_step);
-        if (count % 2)
-            copy_unit(y, x, n, 1, 0);
-    } else {
-        for (int64_t j = 0; j < count; j += repeat, x += step, y += repeat * y_step)
-            copy_unit(y, x, n, MIN(repeat, count - j), y_step);
+    const int64_t n = p->unit;
+    if (!p->at && p->step == n && p->y_step == n && p->repeat == 1) {
+        memcpy(y, x, n * p->count);
+        return;
     }
+    if (n >= LONG_UNIT) {
+        for (int64_t j = 0; j < p->count; j++, y += p->y_step)
+            memcpy(y, x + (p->at ? p->at[j] : j / p->repeat * p->step), n);
+        return;
+    }
+#define UNITS(w) \
+    if (w <= LK_VB && n >= w) { \
+        if (n == w) \
+            each_unit(p, x, y, w, MIN(w, LK_VB)); \
+        else \
+            each_unit(p, x, y, n, MIN(w, LK_VB)); \
+        return; \
+    }
+    UNITS(64)
+    UNITS(32)
+    UNITS(16)
+    UNITS(8)
+    UNITS(4)
+    UNITS(2)
+    if (n)
+        each_unit(p, x, y, n, 1);
 }
 
 /* Each row of x, by `row(x, y)`, and copies of its result. */
@@ -59,43 +95,115 @@ void LK_NAME(take_x8)(const lk_take *args)
     ROWS(p, p->unit, take_units(p, x, y));
 }
 
-/* Elements taken twice each, to `copies` rows. */
-LK_INLINE void take_twice(const lk_take *p, const char *x, char *y)
+LK_INLINE int64_t no_windows(const lk_take *p) { return (void)p, 0; }
+
+#if LK_VB > 16
+enum { WINDOWS = 32, FEW_ROWS = 4 };
+
+/* Windows of x: the elements of vectors of y as those of vectors of x, shuffled. */
+typedef struct {
+    vi order[WINDOWS];
+    int64_t from[WINDOWS]; /* bytes from the beginning of the row */
+    int64_t step;
+    int count, paired; /* windows; the first ones, not the last, of which two have one vector of x, the next two that which
+                        * is `step` bytes further, by the same shuffles */
+} windows;
+
+/* The window of the elements of y from j on, that of the one before if they are in it, and the bytes that they span. */
+LK_INLINE int64_t set_window(const lk_take *p, int64_t j, windows *w)
 {
-#if LK_VB == 64
-    const vi low = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}, high = low + 8;
-#elif LK_VB == 32
-    const vi low = {0, 0, 1, 1, 2, 2, 3, 3}, high = low + 4;
-#else
-    const vi low = {0, 0, 1, 1}, high = low + 2;
-#endif
-    const int64_t count = p->count, copies = p->copies, y_row = p->y_row;
-    int64_t j = 0;
-    for (; j + 2 * LK_LANES <= count; j += 2 * LK_LANES, x += LK_VB, y += 2 * LK_VB) {
-        const vi v = *(const vi *)x, a = __builtin_shuffle(v, low), b = __builtin_shuffle(v, high);
-        char *to = y;
-        for (int64_t c = 0; c < copies; c++, to += y_row)
-            *(vi *)to = a, *(vi *)(to + LK_VB) = b;
+    int64_t at[LK_LANES], least, most, place = j / p->repeat, times = j % p->repeat;
+    for (int k = 0; k < LK_LANES; k++) {
+        at[k] = p->at ? p->at[j + k] : place * p->step;
+        least = k ? MIN(least, at[k]) : at[k];
+        most = k ? MAX(most, at[k]) : at[k];
+        if (++times == p->repeat)
+            place++, times = 0;
     }
-    if (j < count) {
-        const int left = (int)(count - j), more = MAX(0, left - LK_LANES);
-        const vf v = load_lanes(x, (1u << (left + 1) / 2) - 1);
-        const vf a = (vf)__builtin_shuffle((vi)v, low), b = (vf)__builtin_shuffle((vi)v, high);
-        char *to = y;
-        for (int64_t c = 0; c < copies; c++, to += y_row) {
-            store_lanes(to, a, left >= LK_LANES ? ~0u >> (32 - LK_LANES) : (1u << left) - 1);
-            if (more)
-                store_lanes(to + LK_VB, b, (1u << more) - 1);
-        }
-    }
+    const int64_t before = w->count % 2 ? w->from[w->count - 1] : INT64_MAX;
+    const int64_t from = before <= least && most < before + LK_VB ? before : least;
+    for (int k = 0; k < LK_LANES; k++)
+        w->order[w->count][k] = (int)(at[k] - from) / LK_ITEM;
+    w->from[w->count++] = from;
+    return most + LK_ITEM - from;
 }
+
+/* Windows of whole vectors between the least and greatest element that any of them reads; 0 if that is too little. */
+LK_INLINE int set_windows(const lk_take *p, int64_t begin, windows *w)
+{
+    int64_t least = INT64_MAX, end = INT64_MIN;
+    w->count = 0;
+    for (int64_t j = begin; w->count < WINDOWS && j < p->count; j += LK_LANES) {
+        const int64_t spans = set_window(p, MIN(j, p->count - LK_LANES), w), from = w->from[w->count - 1];
+        if (spans > LK_VB)
+            return 0;
+        least = MIN(least, from);
+        end = MAX(end, from + spans);
+    }
+    for (int k = 0; k < w->count; k++) {
+        const int64_t beyond = w->from[k] + LK_VB - end;
+        if (beyond > 0)
+            w->from[k] -= beyond, w->order[k] += (int)beyond / LK_ITEM;
+    }
+    w->step = w->count > 2 ? w->from[2] - w->from[0] : 0;
+    for (w->paired = 0; w->paired < w->count - 1; w->paired++) {
+        const int k = w->paired;
+        if (memcmp(w->order + k, w->order + k % 2, LK_VB) || w->from[k] - w->from[0] != k / 2 * w->step)
+            break;
+    }
+    w->paired -= w->paired % 2;
+    return end - least >= LK_VB;
+}
+
+/* A row by its windows, the last of which begins `end` bytes after the first. By itself, so that what it takes stays in
+ * registers. */
+static __attribute__((noinline)) void window_row(const windows *w, const char *x, char *y, int64_t end)
+{
+    const int64_t step = w->step;
+    const vi first = w->order[0], second = w->order[1];
+    const char *from = x + w->from[0];
+    const int n = w->count - 1;
+    char *to = y;
+#pragma GCC unroll 2
+    for (const char *const stop = y + w->paired * LK_VB; to < stop; from += step, to += 2 * LK_VB) {
+        const vi v = *(const vi *)from;
+        *(vi *)to = __builtin_shuffle(v, first);
+        *(vi *)(to + LK_VB) = __builtin_shuffle(v, second);
+    }
+    for (int k = w->paired; k < n; k++, to += LK_VB)
+        *(vi *)to = __builtin_shuffle(*(const vi *)(x + w->from[k]), w->order[k]);
+    *(vi *)(y + end) = __builtin_shuffle(*(const vi *)(x + w->from[n]), w->order[n]);
+}
+
+/* Elements of 32 bits of all rows; the number of columns that were done, 0 where that would take longer. */
+static int64_t take_windows(const lk_take *p)
+{
+    const int64_t last = p->count - LK_LANES;
+    windows w;
+    if ((!p->at && p->repeat == 1) || p->rows * p->copies < FEW_ROWS || last < 0)
+        return 0; /* rows at a step have loops of their own */
+    for (int64_t begin = 0; begin < p->count; begin += WINDOWS * LK_LANES) {
+        if (!set_windows(p, begin, &w))
+            return begin;
+        const int64_t end = (MIN(begin + (w.count - 1) * LK_LANES, last) - begin) * LK_ITEM;
+        char *y = p->y + begin * LK_ITEM;
+        const char *x = p->x;
+        for (int64_t i = 0; i < p->rows; i++, x += p->x_row)
+            for (int64_t c = 0; c < p->copies; c++, y += p->y_row)
+                window_row(&w, x, y, end);
+    }
+    return p->count;
+}
+#else
+#define take_windows no_windows
+#endif
 
 /* The elements of a row, with `step` known to the compiler in the usual cases. */
 #define LOOP(T, step) \
     for (int64_t j = 0; j < n; j++) \
         y[j] = x[j * (step)]
 
-#define TAKE(bits, T) \
+#define TAKE(bits, T, windows) \
     typedef T element_##bits __attribute__((may_alias)); \
     LK_INLINE void row_##bits(const lk_take *p, const element_##bits *restrict x, element_##bits *restrict y) \
     { \
@@ -128,18 +236,19 @@ LK_INLINE void take_twice(const lk_take *p, const char *x, char *y)
     } \
     void LK_NAME(take_x##bits)(const lk_take *args) \
     { \
-        const lk_take g = *args, *p = &g; \
-        if (bits == 32 && !p->at && p->repeat == 2 && p->step == 4) { \
-            for (int64_t i = 0; i < p->rows; i++) \
-                take_twice(p, p->x + i * p->x_row, p->y + i * p->copies * p->y_row); \
+        lk_take g = *args; \
+        const lk_take *p = &g; \
+        const int64_t done = windows(p); \
+        if (done == g.count) \
             return; \
-        } \
+        if (g.at) \
+            g.at += done, g.y += done * (int64_t)sizeof(T), g.count -= done; \
         ROWS(p, (int64_t)sizeof(T), row_##bits(p, (const element_##bits *)x, (element_##bits *)y)); \
     }
 
-TAKE(16, uint16_t)
-TAKE(32, uint32_t)
-TAKE(64, uint64_t)
+TAKE(16, uint16_t, no_windows)
+TAKE(32, uint32_t, take_windows)
+TAKE(64, uint64_t, no_windows)
 
 const lk_kernel LK_NAME(lk_rows_take)[] = {
     LK_ROW(LK_TAKE, take_x8, "x8", LK_VB, 0, 0),
