@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+from conftest import WHOLE_ISAS, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle.guard import guarded
 from oracle.network import evaluate
 
+from layoutkit._core.nests.joined_rows import JoinedRows
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES
 
+rng = np.random.default_rng(0)
 DTYPES = "float32", "float32", "float64", "float16", "int64", "int32", "uint8", "bool", "complex128"
 
 
@@ -70,6 +74,35 @@ def test_divisions(data, rank, layouts, threads, dtype):
     nodes.append(Node("Concat", ("r", "q"), ("z",), {"axis": axis}))
     program = check(nodes, {"x": numbers(0, shape, dtype)}, (*outputs, "z"), (), layouts, threads)
     assert not any(step.call for step in program.steps if step.op in ("Split", "Concat"))
+
+
+@given(st.data(), st.sampled_from(WHOLE_ISAS), st.integers(1, 3), st.booleans(), st.sampled_from(["low", "high"]))
+def test_rows(data, isa, threads, joins, end):
+    """Pieces of rows side by side, which may have gaps between them, and be long enough to be cut for threads."""
+    rows = data.draw(st.sampled_from([1, 2, 7, 100]))
+    sizes = [data.draw(st.integers(0, 9 if rows == 100 else 150) | st.just(250_000 // rows)) for _ in range(3)]
+    gaps = [data.draw(st.integers(0, 3)) for _ in range(4)]
+    held = [guarded(rng.integers(0, 100, rows * (n + gap), np.uint8), end) for n, gap in zip(sizes, gaps)]
+    pieces = [h.array.reshape(rows, n + gap)[:, :n] for h, n, gap in zip(held, sizes, gaps)]
+    begins = np.cumsum([0, *sizes[:-1]])
+    held.append(guarded(rng.integers(0, 100, rows * (sum(sizes) + gaps[3]), np.uint8), end))
+    whole = held[3].array.reshape(rows, sum(sizes) + gaps[3])
+    parts = [whole[:, begin : begin + n] for begin, n in zip(begins, sizes)]
+    from_, to = (pieces, parts) if joins else (parts, pieces)
+    want, others = [x.copy() for x in from_], [x.array.copy() for x in held]
+    with using_isa(isa):
+        fixed = pieces[2].copy() if joins else 3
+        found = [*((i + 1, begins[i], sizes[i], pieces[i].strides[0]) for i in range(2)),
+                 (fixed, begins[2], sizes[2], sizes[2] if joins else pieces[2].strides[0])]  # fmt: skip
+        JoinedRows((whole, *pieces), (0, rows, whole.strides[0]), found, joins, threads)(whole, *pieces)
+    for x, y in zip(want, to):
+        np.testing.assert_array_equal(y, x)
+    for x, y in zip(to, from_):
+        x[...] = 0
+        y[...] = 0
+    for before, now in zip(others, held):  # nothing else was written
+        same = now.array.reshape(-1) != 0
+        assert (before.reshape(-1)[same] == now.array.reshape(-1)[same]).all()
 
 
 def test_more_parts_than_an_operation_has_arrays():

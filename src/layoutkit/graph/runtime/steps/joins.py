@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...._core.nests.operation import MAX_ARRAYS
+from ...._core.nests.axes import is_contiguous, merged
+from ...._core.nests.joined_rows import JoinedRows
+from ...._core.nests.operation import MAX_ARRAYS, Operation
 from ...._core.nests.reorder_operation import ReorderOperation
 from ...._core.runtime.arrays import address
 from ...ir import Node
 from ...operators.kernels.joins import cut_at
 from .building import Build, Building, Part, Place, copying
 
+MOST_BYTES = 64 << 20  # copied by rows; more by reorders, which look for signals meanwhile
 Piece = tuple[Place | np.ndarray, Part]  # a tensor or constant, and the part of the whole that it is copied to or from
 
 
@@ -59,9 +63,12 @@ def _copy(program: Building, node: Node, pieces: list[Piece]) -> None:
     joins, whole = node.op == "Concat", pieces[0][1].whole
     places = tuple(place for place, _ in pieces if not isinstance(place, np.ndarray))
 
-    def make(*arrays: np.ndarray) -> ReorderOperation:
+    def make(*arrays: np.ndarray) -> Operation:
         at_whole, at = (len(arrays) - 1, 0) if joins else (0, 1)
         whole, threads = arrays[at_whole], program.costs.threads
+        by_rows = _by_rows(arrays, at_whole, at, pieces, joins, threads)
+        if by_rows is not None:
+            return by_rows
         moves: list[tuple[Any, int | np.ndarray, int, int, int, int]] = []
         for piece, part in pieces:
             constant = piece if isinstance(piece, np.ndarray) else None
@@ -75,6 +82,29 @@ def _copy(program: Building, node: Node, pieces: list[Piece]) -> None:
         return ReorderOperation(arrays, moves)
 
     program.operation(node, make, places if joins else (whole,), (whole,) if joins else places)
+
+
+def _by_rows(
+    arrays: tuple[np.ndarray, ...], at_whole: int, at: int, pieces: list[Piece], joins: bool, threads: int
+) -> JoinedRows | None:
+    """What copies pieces of rows, each contiguous in both arrays; None where they are not, or are too large."""
+    whole, axis = arrays[at_whole], pieces[0][1].axis
+    rows, steps, found = prod(whole.shape[:axis]), set(), []
+    for piece, part in pieces:
+        y: np.ndarray = piece if isinstance(piece, np.ndarray) else arrays[at]
+        inside = part.of(whole)
+        if not all(is_contiguous(a.shape[axis:], a.strides[axis:], a.itemsize) for a in (inside, y)):
+            return None
+        outer = merged(zip(y.shape[:axis], inside.strides, y.strides)) or [(1, 0, 0)]
+        if len(outer) > 1:
+            return None
+        steps.add(outer[0][1])
+        begin, held = part.begin * whole.strides[axis], piece if isinstance(piece, np.ndarray) else at
+        found.append((held, begin, prod(y.shape[axis:]) * y.itemsize, outer[0][2]))
+        at += not isinstance(piece, np.ndarray)
+    if len(steps) > 1 or rows * sum(nbytes for _, _, nbytes, _ in found) > MOST_BYTES:
+        return None
+    return JoinedRows(arrays, (at_whole, rows, steps.pop()), found, joins, threads)
 
 
 BUILDS: dict[str, Build] = {"Concat": _concat, "Split": _split}
