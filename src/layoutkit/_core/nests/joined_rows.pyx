@@ -95,29 +95,32 @@ cdef class JoinedRows(Operation):
                 self.copy_rows(at, i // self.cuts * self.block, i % self.cuts)
 
     cdef void copy_rows(self, char **at, int64_t row, int64_t cut) noexcept nogil:
-        """A cut of each piece of some rows."""
-        cdef const Piece *piece
-        cdef lk_take p
-        cdef int64_t begin, end
-        cdef char *whole
-        cdef char *part
-        cdef int i
-        p.at, p.repeat, p.rows, p.copies, p.count = NULL, 1, 1, 1, min(self.block, self.rows - row)
-        p.x_row = p.y_row = 0
+        """A cut of each piece of some rows, two pieces at a time."""
+        cdef lk_take one[2]
+        cdef int i, found = 0
         for i in range(self.count):
-            piece = self.pieces + i
-            begin, end = 0, piece.bytes
-            if self.cuts > 1:
-                begin, end = bytes_of_cut(end, self.cuts, cut), bytes_of_cut(end, self.cuts, cut + 1)
-            if begin == end:
-                continue
-            whole = at[self.whole] + row * self.step + piece.at + begin
-            part = (at[piece.array] if piece.fixed == NULL else <char *>piece.fixed) + row * piece.step + begin
-            p.unit = end - begin
-            p.x, p.step, p.y, p.y_step = whole, self.step, part, piece.step
-            if self.joins:
-                p.x, p.step, p.y, p.y_step = part, piece.step, whole, self.step
-            self.fn(&p)
+            if self.set_copy(&one[found], at, i, row, cut):
+                found += 1
+            if found == 2:
+                one[0].beside, found = &one[1], 0
+                self.fn(&one[0])
+        if found:
+            self.fn(&one[0])
+
+    cdef bint set_copy(self, lk_take *p, char **at, int i, int64_t row, int64_t cut) noexcept nogil:
+        """What copies a cut of a piece of some rows; whether there is something to copy."""
+        cdef const Piece *piece = self.pieces + i
+        cdef int64_t begin = 0, end = piece.bytes
+        if self.cuts > 1:
+            begin, end = bytes_of_cut(end, self.cuts, cut), bytes_of_cut(end, self.cuts, cut + 1)
+        cdef char *whole = at[self.whole] + row * self.step + piece.at + begin
+        cdef char *part = (at[piece.array] if piece.fixed == NULL else <char *>piece.fixed) + row * piece.step + begin
+        p.at, p.repeat, p.rows, p.copies, p.count = NULL, 1, 1, 1, min(self.block, self.rows - row)
+        p.x_row, p.y_row, p.beside, p.unit = 0, 0, NULL, end - begin
+        p.x, p.step, p.y, p.y_step = whole, self.step, part, piece.step
+        if self.joins:
+            p.x, p.step, p.y, p.y_step = part, piece.step, whole, self.step
+        return begin != end
 
 
 cdef inline int64_t bytes_of_cut(int64_t nbytes, int64_t cuts, int64_t cut) noexcept nogil:

@@ -253,7 +253,7 @@ cdef class Take(Operation):
         cdef int64_t last = first + 1
         while self.between == self.row_bytes and last < end and self.x_row[last] == LK_NOWHERE:
             last += 1
-        p.y, p.y_step, p.rows, p.copies = y + self.y_row[first], self.unit, 1, 1
+        p.y, p.y_step, p.rows, p.copies, p.beside = y + self.y_row[first], self.unit, 1, 1, NULL
         p.count = (last - first) * self.row_bytes // self.unit
         self.write_fill(p)
         return last
@@ -264,7 +264,7 @@ cdef class Take(Operation):
         cdef lk_take p
         cdef int i
         p.count, p.y_step, p.repeat = count, self.y_row[first + 1] - self.y_row[first], 1
-        p.rows, p.copies, p.x_row, p.y_row = 1, 1, 0, 0
+        p.rows, p.copies, p.x_row, p.y_row, p.beside = 1, 1, 0, 0, NULL
         for i in range(self.segments):
             s = self.segment + i
             p.y, p.unit, p.step = y + s.first, s.count * self.unit, 0
@@ -282,7 +282,7 @@ cdef class Take(Operation):
         cdef int k
         for k in range(self.segments):
             s = self.segment + k
-            p.rows, p.copies, p.x_row, p.y_row = rows, copies, x_row, y_row
+            p.rows, p.copies, p.x_row, p.y_row, p.beside = rows, copies, x_row, y_row, NULL
             p.y, p.at, p.count, p.unit, p.y_step, p.step, p.repeat = (
                 y + s.first, s.at, s.count, self.unit, self.y_step, s.step, s.repeat
             )

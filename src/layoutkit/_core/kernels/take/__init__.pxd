@@ -6,4 +6,5 @@ cdef extern from "take/take.h" nogil:
         char *y
         const int64_t *at
         int64_t count, unit, y_step, step, repeat, rows, copies, x_row, y_row
+        const void *beside
     ctypedef void (*lk_take_fn)(const lk_take *) noexcept nogil

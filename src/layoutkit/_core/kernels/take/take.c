@@ -46,34 +46,65 @@ LK_INLINE void each_unit(const lk_take *p, const char *x, char *y, const int64_t
     }
 }
 
+LK_INLINE void both_units(const lk_take *p, const int64_t n, const lk_take *q, const int64_t m, const int w)
+{
+    const char *x = p->x, *beside = q->x;
+    char *y = p->y, *to = q->y;
+    const int64_t count = p->count, step = p->step, y_step = p->y_step, q_step = q->step, to_step = q->y_step;
+    for (int64_t j = 0; j < count; j++, x += step, y += y_step, beside += q_step, to += to_step) {
+        copy_unit(y, x, n, w, 1, 0);
+        copy_unit(to, beside, m, w, 1, 0);
+    }
+}
+
+/* Functions for each size of vectors, so that what their loops take stays in registers: of units, and of those of p and q, one
+ * of each at a time. */
+#define UNITS(w) \
+    static __attribute__((noinline)) void units_##w(const lk_take *p, const char *x, char *y) \
+    { \
+        if (p->unit == w) \
+            each_unit(p, x, y, w, w); \
+        else \
+            each_unit(p, x, y, p->unit, w); \
+    } \
+    static __attribute__((noinline)) void both_units_##w(const lk_take *p, const lk_take *q) \
+    { \
+        if (p->unit == w && q->unit == w) \
+            both_units(p, w, q, w, w); \
+        else \
+            both_units(p, p->unit, q, q->unit, w); \
+    }
+UNITS(1) UNITS(2) UNITS(4) UNITS(8) UNITS(16)
+typedef void (*units_fn)(const lk_take *p, const char *x, char *y);
+typedef void (*both_units_fn)(const lk_take *p, const lk_take *q);
+#if LK_VB == 16
+enum { SIZES = 5 };
+#define SIZED(name) {name##1, name##2, name##4, name##8, name##16}
+#elif LK_VB == 32
+UNITS(32)
+enum { SIZES = 6 };
+#define SIZED(name) {name##1, name##2, name##4, name##8, name##16, name##32}
+#else
+UNITS(32) UNITS(64)
+enum { SIZES = 7 };
+#define SIZED(name) {name##1, name##2, name##4, name##8, name##16, name##32, name##64}
+#endif
+static const units_fn units_of[SIZES] = SIZED(units_);
+static const both_units_fn both_units_of[SIZES] = SIZED(both_units_);
+
+/* The size of vectors, 2^i bytes, that copies units of n bytes. */
+LK_INLINE int size_of(int64_t n) { return MIN(SIZES - 1, LOG2((int)MIN(n, LK_VB))); }
+
 LK_INLINE void take_units(const lk_take *p, const char *x, char *y)
 {
     const int64_t n = p->unit;
-    if (!p->at && p->step == n && p->y_step == n && p->repeat == 1) {
+    if (!p->at && p->step == n && p->y_step == n && p->repeat == 1)
         memcpy(y, x, n * p->count);
-        return;
-    }
-    if (n >= LONG_UNIT) {
+    else if (n >= LONG_UNIT)
         for (int64_t j = 0; j < p->count; j++, y += p->y_step)
             memcpy(y, x + (p->at ? p->at[j] : j / p->repeat * p->step), n);
-        return;
-    }
-#define UNITS(w) \
-    if (w <= LK_VB && n >= w) { \
-        if (n == w) \
-            each_unit(p, x, y, w, MIN(w, LK_VB)); \
-        else \
-            each_unit(p, x, y, n, MIN(w, LK_VB)); \
-        return; \
-    }
-    UNITS(64)
-    UNITS(32)
-    UNITS(16)
-    UNITS(8)
-    UNITS(4)
-    UNITS(2)
-    if (n)
-        each_unit(p, x, y, n, 1);
+    else if (n)
+        units_of[size_of(n)](p, x, y);
 }
 
 /* Each row of x, by `row(x, y)`, and copies of its result. */
@@ -91,7 +122,13 @@ LK_INLINE void take_units(const lk_take *p, const char *x, char *y)
 
 void LK_NAME(take_x8)(const lk_take *args)
 {
-    const lk_take g = *args, *p = &g;
+    const lk_take g = *args, *p = &g, *q = g.beside;
+    if (q && g.unit && q->unit && MAX(g.unit, q->unit) < LONG_UNIT && size_of(g.unit) == size_of(q->unit)) {
+        both_units_of[size_of(g.unit)](p, q);
+        return;
+    }
+    if (q)
+        take_units(q, q->x, q->y);
     ROWS(p, p->unit, take_units(p, x, y));
 }
 
