@@ -31,7 +31,7 @@ def rounded(x, dtype):
 @st.composite
 def matrices(draw, special=True):
     """Rows, columns, the elements between rows, and random numbers."""
-    rows, count = draw(st.integers(1, 9)), draw(st.one_of(st.integers(1, 70), st.integers(71, 700)))
+    rows, count = draw(st.integers(1, 20)), draw(st.one_of(st.integers(1, 70), st.integers(71, 700)))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
     x = rng.standard_normal((rows, count)) * draw(st.sampled_from([1, 1, 30])) + draw(st.sampled_from([0, 0, 50]))
     if special and draw(st.integers(0, 3)) == 0:

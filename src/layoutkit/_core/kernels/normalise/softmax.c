@@ -97,7 +97,7 @@ LK_INLINE void softmax_row(const lk_softmax *g, const char *x, char *y, const in
 
 /* Short rows, as many as a vector has lanes at most: their maxima, sums and factors are a vector. Powers are not stored in
  * y, as what is stored by a mask is loaded late. */
-enum { SHORT = 128 };
+enum { SHORT = 256 };
 
 /* The larger, or the sum, of elements 0 and 1 of a, 2 and 3, .. then of b. */
 LK_INLINE vf larger_neighbours(vf a, vf b) { return at_least(every_second(a, b, 0), every_second(a, b, 1)); }
@@ -114,10 +114,12 @@ LK_INLINE void softmax_short_rows(const lk_softmax *g, const char *x, char *y, i
     vf powers[LK_LANES][SHORT / LK_LANES];
     vd sums[LK_LANES], parts[PER_VECTOR * VECTORS];
     real top[LK_LANES], of_row[LK_LANES];
+    const int64_t last = (count - 1) / LK_LANES * LK_LANES;
     for (int r = 0; r < LK_LANES; r++) {
-        maxima[r] = LOWEST;
-        for (int64_t j = 0; r < rows && j < count; j += LK_LANES)
-            maxima[r] = at_least(maxima[r], load_first(x + r * x_row + j * ITEM, (int)MIN(count - j, LK_LANES), LOWEST));
+        const char *from = x + MIN(r, rows - 1) * x_row;
+        maxima[r] = load_first(from + last * ITEM, (int)(count - last), LOWEST);
+        for (int64_t j = 0; j < last; j += LK_LANES)
+            maxima[r] = at_least(maxima[r], load_numbers(from + j * ITEM, LK_LANES, ELEMENT));
     }
 #pragma GCC unroll 4
     for (int n = LK_LANES / 2; n; n /= 2)
@@ -125,24 +127,24 @@ LK_INLINE void softmax_short_rows(const lk_softmax *g, const char *x, char *y, i
         for (int r = 0; r < n; r++)
             maxima[r] = larger_neighbours(maxima[2 * r], maxima[2 * r + 1]);
     *(vf *)top = maxima[0];
+    for (int r = 0; r < rows; r++)
+        for (int64_t j = 0; j < count; j += LK_LANES)
+            powers[r][j / LK_LANES] =
+                power(load_first(x + r * x_row + j * ITEM, (int)MIN(count - j, LK_LANES), LOWEST), splat(top[r]));
     for (int r = 0; r < LK_LANES; r++) {
+        if (r >= rows) {
+            sums[r] = (vd){};
+            continue;
+        }
+        for (int64_t v = last / LK_LANES + 1; v % (2 * VECTORS); v++)
+            powers[r][v] = (vf){};
 #pragma GCC unroll 8
         for (int i = 0; i < PER_VECTOR * VECTORS; i++)
             parts[i] = (vd){};
-        for (int64_t j = 0; r < rows && j < count; j += 2 * WIDE)
+        for (int64_t v = 0; v <= last / LK_LANES; v += 2 * VECTORS) /* two vectors are added before they are widened */
 #pragma GCC unroll 4
-            for (int k = 0; k < VECTORS; k++) { /* two vectors are added before they are widened */
-                vf sum = {};
-#pragma GCC unroll 2
-                for (int64_t at = j + k * LK_LANES, half = 0; half < 2 && at < count; half++, at += WIDE) {
-                    const vf v = load_first(x + r * x_row + at * ITEM, (int)MIN(count - at, LK_LANES), LOWEST);
-                    const vf p = power(v, splat(top[r]));
-                    if (!logarithms)
-                        powers[r][at / LK_LANES] = p;
-                    sum += p;
-                }
-                ADD_POWERS(k, sum);
-            }
+            for (int k = 0; k < VECTORS; k++)
+                ADD_POWERS(k, powers[r][v + k] + powers[r][v + k + VECTORS]);
 #pragma GCC unroll 4
         for (int n = PER_VECTOR * VECTORS / 2; n; n /= 2)
 #pragma GCC unroll 4
@@ -157,13 +159,16 @@ LK_INLINE void softmax_short_rows(const lk_softmax *g, const char *x, char *y, i
             sums[r] = sums_of_neighbours(sums[2 * r], sums[2 * r + 1]);
     by = from_sum(narrowed(sums[0], sums[1]), logarithms);
     *(vf *)of_row = by;
-    for (int r = 0; r < rows; r++)
-        for (int64_t j = 0; j < count; j += LK_LANES) {
-            const int n = (int)MIN(count - j, LK_LANES);
-            const vf v = logarithms ? load_numbers(x + r * x_row + j * ITEM, n, ELEMENT) - splat(top[r]) - splat(of_row[r])
-                                    : powers[r][j / LK_LANES] * splat(of_row[r]);
-            store_numbers(y + r * y_row + j * ITEM, v, n, ELEMENT);
-        }
+    for (int r = 0; r < rows; r++) {
+        const vf maximum = splat(top[r]), factor = splat(of_row[r]);
+        const char *from = x + r * x_row;
+        char *to = y + r * y_row;
+#define RESULT(j, n) \
+    (logarithms ? (load_numbers(from + (j) * ITEM, n, ELEMENT) - maximum) - factor : powers[r][(j) / LK_LANES] * factor)
+        for (int64_t j = 0; j < last; j += LK_LANES)
+            store_numbers(to + j * ITEM, RESULT(j, LK_LANES), LK_LANES, ELEMENT);
+        store_numbers(to + last * ITEM, RESULT(last, (int)(count - last)), (int)(count - last), ELEMENT);
+    }
 }
 
 /* n columns in `vectors` of them, the last of which may be partial. */
