@@ -1,7 +1,7 @@
 """Translates Cython modules to C in one process: python cythonize.py depfile folder a.pyx b.pyx ..
 
 meson would start Cython for each of them, which takes three times as long. Called by meson: writes folder/a.pyx.c, ..,
-of modules that have changed, and into `depfile` what they are made of.
+of modules of which something has changed, and into `depfile` what they are made of.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ import os
 import sys
 from pathlib import Path
 
-from Cython.Build import cythonize
 from Cython.Build.Dependencies import create_dependency_tree
+from Cython.Compiler.Main import compile as translate
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
-DIRECTIVES = {"auto_pickle": False, "cdivision": True, "freethreading_compatible": True, "language_level": 3}
+DIRECTIVES = {
+    "auto_pickle": False,
+    "cdivision": True,
+    "emit_code_comments": False,
+    "freethreading_compatible": True,
+    "language_level": 3,
+}
 
 
 def main(depfile: str, folder: str, *modules: str) -> None:
@@ -23,14 +29,22 @@ def main(depfile: str, folder: str, *modules: str) -> None:
     names = [os.path.relpath(name, SOURCES) for name in modules]
     os.chdir(SOURCES)  # tracebacks name files relative to it
     gc.disable()  # a fifth of the time
-    cythonize(names, build_dir=str(out / "translated"), compiler_directives=DIRECTIVES, quiet=True)
-    read: set[str] = set()
+    tree, read = create_dependency_tree(), {__file__}
     for name in names:
-        read |= create_dependency_tree().all_dependencies(name)
-        made = (out / "translated" / name).with_suffix(".c").read_bytes()
-        target = out / f"{Path(name).name}.c"
-        if not target.exists() or target.read_bytes() != made:  # what is the same is not compiled again
-            target.write_bytes(made)
+        made_of = tree.all_dependencies(name)
+        read |= made_of
+        changed = max(os.path.getmtime(file) for file in (*made_of, __file__))
+        made, target = (out / "translated" / name).with_suffix(".c"), out / f"{Path(name).name}.c"
+        if target.exists() and made.exists() and made.stat().st_mtime > changed:
+            continue
+        made.parent.mkdir(parents=True, exist_ok=True)
+        module = name.removesuffix(".pyx").replace(os.sep, ".")
+        result = translate(name, full_module_name=module, output_file=str(made), compiler_directives=DIRECTIVES)
+        if result.num_errors:
+            made.unlink(missing_ok=True)
+            sys.exit(1)
+        if not target.exists() or target.read_bytes() != made.read_bytes():  # what is the same is not compiled again
+            target.write_bytes(made.read_bytes())
     listed = " ".join(os.path.abspath(name).replace(" ", r"\ ") for name in sorted(read))
     to.write_text(f"{folder}/{Path(names[0]).name}.c: {listed}\n")
 

@@ -20,8 +20,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
-from numpy cimport PyArray_DATA, import_array, ndarray
 
+from ._core.ndarray cimport PyArray_DATA, import_array, ndarray
 from ._core.runtime.process cimport forks
 from ._core.nests.reorder cimport Program
 from ._core.kernels.elementwise cimport lk_epilogue

@@ -11,7 +11,6 @@ for any number of threads.
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from ..kernels cimport LK_EPILOGUE, LK_WEIGHTS, lk_kernel
 from ..kernels.attention cimport lk_weights, lk_weights_fn
 from ..kernels.elementwise cimport LK_PER_CHANNEL, LK_STEP_MUL, lk_epilogue, lk_epilogue_fn, lk_step
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions
 from .executor cimport MAX_COLS, MAX_ROWS, aligned, ceil_div, enter, leave, share

@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
-from numpy cimport import_array, ndarray
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from .axes import is_contiguous, offsets
 
 from ..kernels cimport LK_BLEND_PIXELS, LK_BLEND_ROWS, lk_kernel
 from ..kernels.blend cimport lk_blend_pixels, lk_blend_pixels_fn, lk_blend_rows, lk_blend_rows_fn
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport aligned, share

@@ -9,11 +9,11 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ..kernels cimport LK_CONVERT, LK_GATHER, LK_PACK, LK_TRANSPOSE, LK_TYPE_COUNT, LK_UNPACK
 from ..kernels.convert cimport lk_convert, lk_convert_fn, lk_packed, lk_packed_fn
 from ..kernels.moves cimport lk_move, lk_move_fn
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name

@@ -1,8 +1,7 @@
 """A convolution as an operation: a route with its packed filter and its epilogue."""
 
-from numpy cimport PyArray_DATA, import_array, ndarray
-
 from ..kernels.elementwise cimport lk_epilogue
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from .operation cimport Operation
 from .reordering cimport Reordering
 from .route cimport Epilogue, Route, span_of

@@ -13,12 +13,12 @@ rows of taps in the padding are skipped.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
-from numpy cimport NPY_INT32, NPY_INT64, NPY_UINT32
 
 from .executor import NOTHING, Footprint
 
 from ..kernels.depthwise cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
 from ..kernels.elementwise cimport lk_epilogue
+from ..ndarray cimport NPY_INT32, NPY_INT64, NPY_UINT32
 from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 

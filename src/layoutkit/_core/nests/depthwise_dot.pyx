@@ -14,7 +14,6 @@ the one before.
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport NPY_INT64, NPY_INT8
 
 from .executor import NOTHING, Footprint
 
@@ -22,6 +21,7 @@ from ..kernels cimport LK_NOWHERE
 from ..kernels.depthwise cimport LK_READ_PARTS, LK_READ_PIECES, LK_READ_RUN, lk_depthwise_dot, lk_depthwise_dot_fn
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_rounding
+from ..ndarray cimport NPY_INT64, NPY_INT8
 from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 cdef enum:

@@ -5,7 +5,6 @@ are divided into tasks.
 """
 
 from libc.stdint cimport int64_t
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..kernels cimport LK_BF16, LK_ELEMENTWISE, LK_F16, LK_F32, LK_F64, LK_S8, L
 from ..kernels.elementwise cimport (
     LK_MAX_STEPS, LK_PIECE_BYTES, lk_elementwise, lk_elementwise_fn, lk_matrix, lk_step,
 )
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport ceil_div, share

@@ -2,11 +2,10 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from numpy cimport PyArray_DATA, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, ndarray
-
 from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn, lk_rounding
+from ..ndarray cimport PyArray_DATA, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, ndarray
 from ..runtime.team cimport lk_claim, lk_portions
 
 cdef enum:

@@ -12,13 +12,12 @@ from libc.math cimport rint
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from numpy cimport PyArray_DATA, import_array, ndarray
-
 from typing import NamedTuple
 
 from ..kernels cimport LK_EPILOGUE, LK_S32, LK_S8, lk_kernel, lk_types
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm_fn, lk_rounding
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport element_bytes, element_name, k_step_of, row_named, row_of, types_named
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 

@@ -2,12 +2,12 @@
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
 from ..kernels cimport LK_TAKE
 from ..kernels.take cimport lk_take, lk_take_fn
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport ceil_div, share

@@ -2,10 +2,10 @@
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport import_array, ndarray
 
 from ..kernels cimport LK_LRN, lk_kernel
 from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport aligned, ceil_div, share

@@ -10,7 +10,6 @@ Sums go through k in order, in chunks, however matrices are packed and shared: t
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from .matmul_plan import TYPES, best_product, check_operands, divide
 from ..kernels cimport LK_EPILOGUE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport row_named, row_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .executor cimport (

@@ -1,9 +1,9 @@
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
-from numpy cimport ndarray
 
 from ..kernels.elementwise cimport lk_epilogue_fn
 from ..kernels.normalise cimport lk_moments_fn, lk_scaling, lk_scaling_fn
+from ..ndarray cimport ndarray
 from ..runtime.team cimport lk_portions
 from .operation cimport Operation
 from .route cimport Epilogue

@@ -7,13 +7,13 @@ few large slabs, threads share first the partial statistics, then the pieces of 
 """
 
 from libc.stdint cimport int64_t
-from numpy cimport import_array, ndarray
 
 import numpy as np
 
 from ..kernels cimport LK_EPILOGUE, LK_MOMENTS, LK_SCALE
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.normalise cimport lk_moments, lk_moments_fn, lk_scaling, lk_scaling_fn
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport aligned, ceil_div, share

@@ -5,10 +5,10 @@ allocates nothing.
 """
 
 from libc.stdint cimport int64_t
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.pool cimport Pool
 from ..runtime.team cimport lk_portions, share_out
 from .executor cimport aligned

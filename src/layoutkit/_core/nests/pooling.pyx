@@ -7,7 +7,6 @@ a run. Where pixels are contiguous, a task is some rows of outputs of a channel.
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ..kernels cimport LK_PLANE_POOLING, LK_POOLING, LK_POOLING_BACK, lk_kernel
 from ..kernels.pooling cimport (
     LK_PLANE_BYTES, lk_plane_pooling, lk_plane_pooling_fn, lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn,
 )
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, share

@@ -7,12 +7,12 @@ import numpy as np
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
-from numpy cimport import_array, ndarray
 
 from ..kernels cimport LK_RECURRENT, lk_kernel
 from ..kernels.recurrent cimport (
     LK_GRU, LK_GRU_GATES, LK_GRU_HIDDEN, LK_LSTM, LK_RNN_RELU, LK_RNN_TANH, lk_recurrent, lk_recurrent_fn,
 )
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport aligned, ceil_div, share

@@ -7,7 +7,6 @@ of a fixed size, whose results are combined in order: they do not depend on the 
 
 from libc.math cimport log, sqrt
 from libc.stdint cimport int64_t
-from numpy cimport import_array, ndarray
 
 from itertools import groupby
 from operator import itemgetter
@@ -21,6 +20,7 @@ from ..kernels.normalise cimport (
     LK_FOLD_ABSOLUTE, LK_FOLD_MIN, LK_FOLD_MAX, LK_FOLD_POWERS, LK_FOLD_PRODUCT, LK_FOLD_SQUARES, LK_FOLD_SUM,
     lk_reduce, lk_reduce_fn,
 )
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport aligned, ceil_div, share

@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t
-from numpy cimport ndarray
 
 from ..kernels cimport lk_kernel
 from ..kernels.moves cimport lk_drain, lk_drain_fn
 from ..kernels.transpose cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_nest, lk_panel_fn
+from ..ndarray cimport ndarray
 from .reordering cimport Reordering
 
 

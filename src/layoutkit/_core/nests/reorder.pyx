@@ -10,7 +10,6 @@ from libc.stdint cimport int8_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import itertools
 
@@ -26,6 +25,7 @@ from ..kernels.transpose cimport (
     LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, lk_fused, lk_fused_fn,
     lk_fused_loop, lk_nest, lk_panel_fn, lk_windows,
 )
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row
 from .reordering cimport SHARE_PARTS, MIN_PARTS_BYTES, Reordering
 

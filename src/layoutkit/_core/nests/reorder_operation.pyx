@@ -1,10 +1,10 @@
 """Reorders and conversions as operations."""
 
 from libc.stdlib cimport calloc, free
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 import numpy as np
 
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.signals cimport interrupted
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for

@@ -1,8 +1,8 @@
 """Writing an array from another one: how threads share it, and the check of a call's arrays."""
 
 from libc.stdint cimport int64_t
-from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
+from ..ndarray cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.signals cimport go_on, interrupted
 from ..runtime.team cimport lk_claim, lk_portions, share_out

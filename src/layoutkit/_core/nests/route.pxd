@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
-from numpy cimport ndarray
 
 from ..kernels.elementwise cimport LK_MAX_STEPS, lk_epilogue, lk_step
+from ..ndarray cimport ndarray
 from ..runtime.pool cimport Pool
 from .executor cimport Executor
 from .reordering cimport Reordering

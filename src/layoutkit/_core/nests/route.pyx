@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 from numpy import empty, uint8
 from numpy import ndarray as new_array
@@ -13,6 +12,7 @@ from ..kernels cimport LK_EPILOGUE, lk_kernel, lk_types
 from ..kernels.elementwise cimport (
     LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_STEP_CLIP, LK_TENSOR, lk_epilogue, lk_epilogue_fn, lk_step,
 )
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row, element_bytes, types_named
 from ..runtime.signals cimport go_on, interrupted

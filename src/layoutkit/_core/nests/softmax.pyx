@@ -1,10 +1,10 @@
 """Softmax and its logarithm along any axis: threads around the micro-kernels of softmax.c."""
 
 from libc.stdint cimport int64_t
-from numpy cimport import_array, ndarray
 
 from ..kernels cimport LK_SOFTMAX
 from ..kernels.normalise cimport lk_softmax, lk_softmax_fn
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport ceil_div, share

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
-from numpy cimport ndarray
+
+from ..ndarray cimport ndarray
 
 
 cdef struct Step:

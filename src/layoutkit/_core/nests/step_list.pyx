@@ -6,8 +6,8 @@ a table and memory of its own.
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from numpy cimport NPY_INT64, PyArray_DATA, PyArray_NBYTES, PyArray_TYPE, import_array, ndarray
 
+from ..ndarray cimport NPY_INT64, PyArray_DATA, PyArray_NBYTES, PyArray_TYPE, import_array, ndarray
 from ..runtime.signals cimport go_on, interrupted, watch_signals
 from ..runtime.team cimport begin_work, end_work
 from .executor cimport aligned

@@ -5,12 +5,12 @@ units at one distance, so that most rows need no table of offsets.
 """
 
 from libc.stdint cimport int64_t
-from numpy cimport import_array, ndarray
 
 import numpy as np
 
 from ..kernels cimport LK_NOWHERE, LK_TAKE, lk_kernel
 from ..kernels.take cimport lk_take, lk_take_fn
+from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
 from .executor cimport share

@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ..kernels.elementwise cimport lk_epilogue
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from .executor cimport aligned
 from .operation cimport Operation
 from .reordering cimport Reordering

@@ -20,7 +20,6 @@ Threads take equal shares of the tasks. A group that is shared by several thread
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
 
 from math import lcm
 
@@ -32,6 +31,7 @@ from ..kernels.gemm cimport lk_gemm, lk_gemm_s16, lk_gemm_s16_fn
 from ..kernels.winograd cimport (
     lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
 )
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport row_named
 from .executor cimport MAX_ROWS, Executor, Geometry, Tasks, aligned, ceil_div, elements, more, share
 

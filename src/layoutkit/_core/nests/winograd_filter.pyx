@@ -5,10 +5,10 @@
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
-from numpy cimport NPY_FLOAT32, NPY_FLOAT64, PyArray_DATA, import_array, ndarray
 
 from ..kernels cimport LK_EXTENT, LK_WINOGRAD_FILTER
 from ..kernels.winograd cimport lk_extent, lk_extent_fn, lk_winograd_filter, lk_winograd_filter_fn
+from ..ndarray cimport NPY_FLOAT32, NPY_FLOAT64, PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, elements, share

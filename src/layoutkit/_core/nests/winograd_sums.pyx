@@ -17,7 +17,6 @@ three stay in L2. After its last block a part adds GT U G to the sums, which are
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, ndarray
 
 from math import lcm
 
@@ -26,6 +25,7 @@ from .executor import Footprint
 from ..kernels cimport LK_WINOGRAD_TAPS, lk_kernel
 from ..kernels.gradients cimport lk_outer, lk_outer_fn
 from ..kernels.winograd cimport lk_winograd_in, lk_winograd_in_fn, lk_winograd_taps, lk_winograd_taps_fn
+from ..ndarray cimport PyArray_DATA, ndarray
 from ..runtime.registry cimport best_row, row_named
 from .executor cimport Side, WeightSums, aligned, ceil_div, channel_at, share, side_of
 

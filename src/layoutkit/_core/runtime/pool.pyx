@@ -11,7 +11,8 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 from numpy import empty, uint8
-from numpy cimport (
+
+from ..ndarray cimport (
     NPY_UINT8, PyArray_NBYTES, PyArray_SimpleNewFromData, import_array, ndarray, npy_intp, set_array_base
 )
 

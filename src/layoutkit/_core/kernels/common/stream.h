@@ -6,9 +6,6 @@
 #include "vector.h"
 
 #include <string.h>
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
 
 /* Streams n = 16, 32 or 64 bytes, at most a vector; p is aligned to n. */
 LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((unused)))

@@ -2,6 +2,7 @@
 #ifndef LAYOUTKIT_VECTOR_H
 #define LAYOUTKIT_VECTOR_H
 
+#include "intrinsics.h"
 #include "kernels.h"
 
 #include <stdint.h>
@@ -64,7 +65,6 @@ typedef lane_integer vi __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may
 
 /* Intrinsics of the real type and their vectors: LK_OP(max) is _mm512_max_ps, .. */
 #if defined(__AVX512F__)
-#include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm512_, name), LK_PASTE(_, LK_SUFFIX))
 #if LK_INTEGERS
 typedef __m512i native;
@@ -74,7 +74,6 @@ typedef __m512d native;
 typedef __m512 native;
 #endif
 #elif defined(__AVX2__)
-#include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm256_, name), LK_PASTE(_, LK_SUFFIX))
 #if LK_INTEGERS
 typedef __m256i native;
@@ -107,9 +106,6 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
     LK_OP(maskstore)((real *)p, lane_signs(mask), (native)v);
 }
 #else
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 static inline vf load_lanes(const char *p, uint32_t mask)
 {
     vf v = {};

@@ -23,9 +23,6 @@
 #include "moves/move.h"
 
 #include <string.h>
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 /* No contraction: alpha * v + beta * d is rounded three times, the same on every instruction set. No trapping math: the
  * comparison of a value that is not selected in the end may be done all the same. */
