@@ -1,5 +1,7 @@
 """What modules use of numpy's arrays in C. numpy's own declarations are a thousand lines, which Cython would read for
-each module: a fifth of its time; and each module would import all of numpy's types."""
+each module: a fifth of its time; and each module would import all of numpy's types.
+
+A module that has arrays calls `import_array()` first: without it functions such as that of `size` are not there."""
 
 from cpython.ref cimport Py_INCREF
 

@@ -7,11 +7,13 @@ some of its blocks of channels if groups fill these.
 from libc.stdint cimport int64_t
 
 from ..kernels.normalise cimport lk_moments, lk_scaling
-from ..ndarray cimport ndarray
+from ..ndarray cimport import_array, ndarray
 from .executor cimport ceil_div
 from .normalise cimport (
     SEGMENT, Loops, Normalisation, inverse_deviation, dims_of, iteration_at, loops_of, set_scaling,
 )
+
+import_array()
 
 from .axes import merged
 

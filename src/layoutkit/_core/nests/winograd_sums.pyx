@@ -25,9 +25,11 @@ from .executor import Footprint
 from ..kernels cimport LK_WINOGRAD_TAPS, lk_kernel
 from ..kernels.gradients cimport lk_outer, lk_outer_fn
 from ..kernels.winograd cimport lk_winograd_in, lk_winograd_in_fn, lk_winograd_taps, lk_winograd_taps_fn
-from ..ndarray cimport PyArray_DATA, ndarray
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport best_row, row_named
 from .executor cimport Side, WeightSums, aligned, ceil_div, channel_at, share, side_of
+
+import_array()
 
 cdef enum:
     TILES = 64       # of a block

@@ -7,9 +7,11 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from ..kernels cimport LK_COPY, LK_PEAK, lk_kernel
 from ..kernels.moves cimport lk_move, lk_move_fn
 from ..kernels.peak cimport lk_peak_fn
-from ..ndarray cimport PyArray_DATA, PyArray_IS_C_CONTIGUOUS, PyArray_ISCARRAY, ndarray
+from ..ndarray cimport PyArray_DATA, PyArray_IS_C_CONTIGUOUS, PyArray_ISCARRAY, import_array, ndarray
 from .registry cimport best_row
 from .team cimport lk_claim, lk_portions, share_out
+
+import_array()
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
