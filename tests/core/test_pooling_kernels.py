@@ -30,12 +30,31 @@ def pooled(x, rows, cols, height, width, scales, factor):
 axes = st.tuples(st.sampled_from([1, 2, 3, 3, 4, 5, 9]), st.sampled_from([1, 1, 2, 2, 3, 7]),
                  st.sampled_from([1, 1, 1, 2, 3]), st.integers(-3, 6))  # fmt: skip
 
+# Windows whose rows are combined in registers.
+usual = st.builds(
+    lambda window, dilation, rows, columns: ((*window, 1, rows), (*window, dilation, columns)),
+    st.sampled_from([(2, 2), (3, 1), (3, 2)]), st.sampled_from([1, 1, 1, 3]), st.integers(-1, 2), st.integers(-1, 3),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+@given(st.tuples(st.just(1), st.integers(1, 50), st.sampled_from([1, 9, 17, 40, 90, 128, 1024])), usual,
+       st.integers(1, 20), st.integers(1, 70), st.booleans(), st.sampled_from([0, 0, 1, 3]),
+       st.integers(0, 99))  # fmt: skip
+def test_usual_windows(kernel, end, shape, windows, rows, cols, means, special, seed):
+    check(kernel, end, shape, *windows, rows, cols, means, special, seed)
+
 
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @given(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 90)), axes, axes, st.integers(1, 6),
        st.integers(1, 70), st.booleans(), st.sampled_from([0, 0, 1, 3]), st.integers(0, 99))  # fmt: skip
 def test_pooling_of_planes(kernel, end, shape, height, width, rows, cols, means, special, seed):
+    check(kernel, end, shape, height, width, rows, cols, means, special, seed)
+
+
+def check(kernel, end, shape, height, width, rows, cols, means, special, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(-9, 10, shape).astype(np.float32)  # sums are exact
     for value in (np.nan, np.inf, -np.inf)[:special] if x.size and not means else ():

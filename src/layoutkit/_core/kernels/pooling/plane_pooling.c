@@ -1,7 +1,7 @@
 /* plane_pooling_f32: pooling of planes whose pixels are contiguous; see lk_plane_pooling in plane_pooling.h.
  *
- * A vector of columns of the outputs at a time: first along each row of x in its windows, into a column of vectors
- * in scratch, then down that column.
+ * A vector of columns of the outputs at a time: first along each row of x in its windows, then down that column of vectors,
+ * which is in scratch, or, where windows have two or three rows and columns, in registers.
  * Columns two pixels apart are loaded by shuffles of vectors, those further apart by gathers.
  * A maximum by one instruction loses NaN: columns with any are computed again by comparisons, which keep it.
  * Edges: columns outside of x are left out by masks; rows outside of x by shorter windows; the last vector is masked.
@@ -81,47 +81,65 @@ LK_INLINE vf load_inside(const char *p, uint32_t mask, int64_t step, const int w
 #endif
 }
 
+/* Which columns of vectors lie inside of x: of the n loads of a window, and of the second ones of pairs. */
+typedef struct {
+    uint32_t first[3], second[2];
+} columns;
+
+LK_INLINE columns columns_of(int64_t at, const lk_plane_pooling *p, const int64_t n, const int pairs, const int64_t apart)
+{
+    columns c = {};
+    for (int k = 0; k < (pairs ? (n + 1) / 2 : n); k++) {
+        c.first[k] = inside(at + (pairs ? 2 * k : k * p->dilation), p->size, pairs ? 1 : apart);
+        if (pairs)
+            c.second[k] = inside(at + 2 * k + LK_LANES, p->size, 1);
+    }
+    return c;
+}
+
+/* Windows of n columns of a row, the first of which begins at x, combined with those before if there are `more`. Lanes are
+ * `apart` columns apart; `pairs`: two, and vectors of neighbours are shuffled. `masked`: some columns lie outside of x. */
+LK_INLINE vf along(const char *x, int64_t dilation, const columns *c, vf so_far, const int more, lanes *bad, const int64_t n,
+                   const int pairs, const int64_t apart, const int masked, const int what)
+{
+    vf v[4];
+    for (int k = 0; k < (pairs ? (n + 1) / 2 : n); k++) {
+        const char *from = x + (pairs ? 2 * k * LK_ITEM : k * dilation);
+        v[k] = masked ? load_inside(from, c->first[k], pairs ? 1 : apart, what) : *(const vf *)from;
+        if (pairs) {
+            const char *next = from + LK_VB;
+            const vf w = masked ? load_inside(next, c->second[k], 1, what) : *(const vf *)next;
+            const vf even = every_second(v[k], w, 0);
+            so_far = k || more ? joined(so_far, even, what) : even;
+            if (2 * k + 1 < n)
+                so_far = joined(so_far, every_second(v[k], w, 1), what);
+            if (what == LARGEST)
+                *bad |= unordered(v[k], w);
+        } else {
+            so_far = k || more ? joined(so_far, v[k], what) : v[k];
+        }
+    }
+    if (what == LARGEST && !pairs) {
+        *bad |= unordered(v[0], v[n - 1]);
+        if (n == 3)
+            *bad |= unordered(v[1], v[1]);
+    }
+    return so_far;
+}
+
 /* Windows of n columns of each row of x, from column `at` on, into the column: of the first plane and columns, or combined
- * with those before. Lanes are `apart` columns apart; `pairs`: two, and vectors of neighbours are shuffled. `masked`: some
- * columns lie outside of x. */
+ * with those before. */
 LK_INLINE lanes rows_along(const char *x, int64_t at, const lk_plane_pooling *p, vf *column, int64_t rows, int more,
                            const int64_t n, const int pairs, const int64_t apart, const int masked, const int what)
 {
     const int64_t x_row = p->x_row, dilation = p->dilation * LK_ITEM;
-    const int loads = pairs ? (int)(n + 1) / 2 : (int)n;
-    uint32_t mask[3], second[2];
+    columns c;
     lanes bad = NO_LANES;
-    for (int k = 0; masked && k < loads; k++) {
-        mask[k] = inside(at + (pairs ? 2 * k : k * p->dilation), p->size, pairs ? 1 : apart);
-        if (pairs)
-            second[k] = inside(at + 2 * k + LK_LANES, p->size, 1);
-    }
+    if (masked)
+        c = columns_of(at, p, n, pairs, apart);
     x += at * LK_ITEM;
-    for (int64_t r = 0; r < rows; r++, x += x_row) {
-        vf so_far = more ? column[r] : neutral(what), v[4];
-        for (int k = 0; k < loads; k++) {
-            const char *from = x + (pairs ? 2 * k * LK_ITEM : k * dilation);
-            v[k] = masked ? load_inside(from, mask[k], pairs ? 1 : apart, what) : *(const vf *)from;
-            if (pairs) {
-                const char *next = from + LK_VB;
-                const vf w = masked ? load_inside(next, second[k], 1, what) : *(const vf *)next;
-                const vf even = every_second(v[k], w, 0);
-                so_far = k || more ? joined(so_far, even, what) : even;
-                if (2 * k + 1 < n)
-                    so_far = joined(so_far, every_second(v[k], w, 1), what);
-                if (what == LARGEST)
-                    bad |= unordered(v[k], w);
-            } else {
-                so_far = k || more ? joined(so_far, v[k], what) : v[k];
-            }
-        }
-        if (what == LARGEST && !pairs) {
-            bad |= unordered(v[0], v[n - 1]);
-            if (n == 3)
-                bad |= unordered(v[1], v[1]);
-        }
-        column[r] = so_far;
-    }
+    for (int64_t r = 0; r < rows; r++, x += x_row)
+        column[r] = along(x, dilation, &c, more ? column[r] : neutral(what), more, &bad, n, pairs, apart, masked, what);
     return bad;
 }
 
@@ -235,11 +253,97 @@ LK_INLINE void rows_down(const lk_plane_pooling *p, char *y, const vf *column, i
     }
 }
 
-LK_INLINE int column_of(const lk_plane_pooling *p, int64_t j, int64_t begin, int64_t end, const int what)
+/* What combined with any row is that row; not even a sum of -0 becomes another number. */
+LK_INLINE vf no_row(const int what) { return (what == MEAN ? -(real)0 : (real)-INFINITY) - (vf){}; }
+
+/* Windows of n rows of n columns, `step` apart both ways, of outputs [i, end) of the columns of vectors [j, last): what rows
+ * have in common stays in registers. */
+LK_INLINE lanes flow(const lk_plane_pooling *p, int64_t i, const int64_t end, int64_t j, const int64_t last, const int n,
+                     const int step, const int masked, const int what)
+{
+    const int64_t x_row = p->x_row, y_row = p->y_row, dilation = p->dilation * LK_ITEM, size = p->row_size;
+    const float *const row_scale = p->row_scale;
+    lanes bad = NO_LANES;
+    for (; j < last; j += LK_LANES) {
+        const int64_t at = j * p->step - p->before;
+        const int count = (int)MIN(LK_LANES, p->cols - j);
+        int64_t h = i * step - p->row_before; /* of x */
+        const char *x = p->x + h * x_row + at * LK_ITEM;
+        char *y = p->y + i * y_row + j * LK_ITEM;
+        columns c;
+        vf row[3], scale = {};
+        if (masked)
+            c = columns_of(at, p, n, step == 2, 1);
+        if (what == MEAN)
+            scale = p->factor * load_reals((const char *)(p->scale + j), count);
+#define ALONG(r) \
+    row[r] = (uint64_t)h < (uint64_t)size ? along(x, dilation, &c, neutral(what), 0, &bad, n, step == 2, 1, masked, what) \
+                                          : no_row(what), \
+    x += x_row, h++
+#pragma GCC unroll 2
+        for (int r = 0; r < n - step; r++)
+            ALONG(r);
+        for (int64_t k = i; k < end; k++, y += y_row) {
+#pragma GCC unroll 2
+            for (int r = n - step; r < n; r++)
+                ALONG(r);
+            vf so_far = joined(row[0], row[1], what);
+            if (n == 3)
+                so_far = joined(so_far, row[2], what);
+            if (what == MEAN)
+                so_far *= row_scale[k] * scale;
+            if (count == LK_LANES)
+                *(vf *)y = so_far;
+            else
+                store_reals(y, so_far, count);
+#pragma GCC unroll 2
+            for (int r = 0; r < n - step; r++)
+                row[r] = row[r + step];
+        }
+    }
+    return bad;
+}
+
+typedef lanes (*flow_fn)(const lk_plane_pooling *p, int64_t i, int64_t end, int64_t j, int64_t last);
+#define FLOW(NAME, N, STEP, MASKED, WHAT) \
+    static __attribute__((noinline)) lanes NAME##_##WHAT(const lk_plane_pooling *p, int64_t i, int64_t end, int64_t j, \
+                                                         int64_t last) \
+    { \
+        return flow(p, i, end, j, last, N, STEP, MASKED, WHAT); \
+    }
+#define FLOWS(WHAT) \
+    FLOW(flow_2_by_2, 2, 2, 0, WHAT) FLOW(flow_3_by_1, 3, 1, 0, WHAT) FLOW(flow_3_by_2, 3, 2, 0, WHAT) \
+    FLOW(flow_2_by_2_masked, 2, 2, 1, WHAT) FLOW(flow_3_by_1_masked, 3, 1, 1, WHAT) FLOW(flow_3_by_2_masked, 3, 2, 1, WHAT) \
+    static const flow_fn flows_##WHAT[2][3] = {{flow_2_by_2_##WHAT, flow_3_by_1_##WHAT, flow_3_by_2_##WHAT}, \
+        {flow_2_by_2_masked_##WHAT, flow_3_by_1_masked_##WHAT, flow_3_by_2_masked_##WHAT}};
+FLOWS(MEAN)
+FLOWS(LARGEST)
+
+/* Which of them are of windows like these, all of which have a row of x; -1: none. */
+LK_INLINE int flow_of(const lk_plane_pooling *p)
+{
+    const int64_t taps = p->row_taps, last = (p->rows - 1) * p->row_step - p->row_before;
+    if (p->depths != 1 || p->row_dilation != 1 || p->taps != taps || p->step != p->row_step)
+        return -1;
+    if (p->row_size < 1 || p->row_before >= taps || last >= p->row_size)
+        return -1;
+    if (p->step == 1)
+        return taps == 3 ? 1 : -1;
+    return p->step == 2 && p->dilation == 1 && (taps == 2 || taps == 3) ? 2 * (int)taps - 4 : -1;
+}
+
+/* Whether some columns of the windows of a vector of outputs lie outside of x. */
+LK_INLINE int is_masked(const lk_plane_pooling *p, int64_t j)
 {
     const int64_t at = j * p->step - p->before, reach = (p->taps - 1) * p->dilation + (LK_LANES - 1) * p->step;
-    const int masked = at < 0 || at + reach + (p->step == 2 ? 2 : 0) >= p->size;
-    const int count = (int)MIN(LK_LANES, p->cols - j);
+    return at < 0 || at + reach + (p->step == 2 ? 2 : 0) >= p->size;
+}
+
+/* A column of a vector, through scratch; 0 if there are NaN that were lost. */
+LK_INLINE int column_of(const lk_plane_pooling *p, int64_t j, int64_t begin, int64_t end, const int what)
+{
+    const int64_t at = j * p->step - p->before;
+    const int masked = is_masked(p, j), count = (int)MIN(LK_LANES, p->cols - j);
     vf *column = (vf *)p->scratch, scale = {};
     char *y = p->y + j * LK_ITEM;
     lanes bad = NO_LANES;
@@ -256,6 +360,24 @@ LK_INLINE int column_of(const lk_plane_pooling *p, int64_t j, int64_t begin, int
     return 1;
 }
 
+/* All columns by one of the flows. Whether there were NaN that were lost. */
+static int by_flow(const lk_plane_pooling *p, const int which)
+{
+    /* Rows so many bytes apart share few lines of L1, or are in as many pages: some at a time. */
+    enum { FEW_ROWS = 16, APART = 512, PAGE = 4096 };
+    const int64_t rows = p->x_row % APART && p->x_row < PAGE ? p->rows : FEW_ROWS;
+    lanes bad = NO_LANES;
+    for (int64_t i = 0; i < p->rows; i += rows)
+        for (int64_t j = 0, last; j < p->cols; j = last) {
+            const int masked = is_masked(p, j);
+            for (last = j + LK_LANES; last < p->cols && is_masked(p, last) == masked;)
+                last += LK_LANES;
+            const flow_fn flow_rows = (p->scale ? flows_MEAN : flows_LARGEST)[masked][which];
+            bad |= flow_rows(p, i, MIN(p->rows, i + rows), j, MIN(last, p->cols));
+        }
+    return !p->scale && any(bad);
+}
+
 void LK_NAME(plane_pooling_f32)(const lk_plane_pooling *args)
 {
     lk_plane_pooling copy = *args;
@@ -264,6 +386,9 @@ void LK_NAME(plane_pooling_f32)(const lk_plane_pooling *args)
         copy.row_size = 0;
     const int64_t span = (p->rows - 1) * p->row_step + (p->row_taps - 1) * p->row_dilation + 1;
     const int64_t begin = MAX(0, -p->row_before), end = MAX(begin, MIN(p->row_size, span - p->row_before));
+    const int flows = flow_of(p);
+    if (flows >= 0 && !by_flow(p, flows))
+        return;
     for (int64_t j = 0; j < p->cols; j += LK_LANES) {
         if (p->scale)
             column_of(p, j, begin, end, MEAN);

@@ -19,8 +19,10 @@ from ...operators.pool import counts, window
 from .building import ROW_TYPES, Build, Building, contiguously, real_type
 
 Window = tuple[int, int, int, int]  # kernel, stride, dilation, padding before
-# Of channels, and of a row of pixels, that are pooled as columns of planes: beyond, windows of pixels are faster.
+# Of channels, and of a row of pixels, that are pooled as columns of planes: beyond, windows of pixels are faster than
+# those of planes, but for the ones that keep in registers what rows have in common.
 MOST_VECTORS, MOST_BYTES = 4, 12 << 10
+IN_REGISTERS = [(1, 1, 1), (3, 1, 1), (3, 1, 1)]  # kernel, stride, dilation by axis
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -80,7 +82,10 @@ def _flat(
     """
     channels, (taps, step, dilation, before) = x.shape[-1], windows[-1]
     lanes = vector_bytes(registry.isa()) // x.itemsize
-    if step != 1 or channels > MOST_VECTORS * lanes or x.strides[3] > MOST_BYTES or y.shape[-2] == 1 or not y.size:
+    if step != 1 or y.shape[-2] == 1 or not y.size:
+        return None
+    small = channels <= MOST_VECTORS * lanes and x.strides[3] <= MOST_BYTES
+    if not small and [window[:3] for window in windows] != IN_REGISTERS:
         return None
     if any(a.strides[-1] != a.itemsize or a.strides[-2] != channels * a.itemsize for a in (x, y)):
         return None
