@@ -19,6 +19,8 @@ import_array()
 
 cdef enum:
     MAX_ROWS = 16  # that are summed: 4 taps of each of two axes
+    BLOCK_ROWS = 16           # rows of y whose pixels are interpolated together,
+    BLOCK_BYTES = 16 << 10    # and what they are computed from
     ITEM = sizeof(float)
 
 
@@ -48,7 +50,8 @@ cdef class Interpolation(Operation):
     cdef const float *weight[2]
     cdef int64_t x_elements, y_pixels  # of a row
     cdef int64_t unit, y_step         # elements of a pixel; bytes from a pixel of y to the next
-    cdef int64_t pixel_taps, buffer   # pixels that are summed; bytes of a row in a buffer
+    cdef int64_t pixel_taps           # pixels that are summed
+    cdef int64_t buffer, block        # bytes of a row in a buffer, and rows
     cdef const int64_t *x_outer       # offsets
     cdef const int64_t *y_outer
     cdef const int32_t *pixel_at      # elements; NULL: the pixels of a row are those of x
@@ -106,7 +109,8 @@ cdef class Interpolation(Operation):
         rows = self.outer * self.count[0] * self.count[1]
         self.threads = <int>min(threads_for(threads, 2.0 * y.size * ITEM * self.pixel_taps), rows)
         self.buffer = aligned((self.x_elements + 2 * lanes) * ITEM)
-        self.workspace = self.buffer * self.threads
+        self.block = max(1, min(BLOCK_ROWS, BLOCK_BYTES // self.buffer)) if self.pixel_at != NULL and unit == 1 else 1
+        self.workspace = self.buffer * self.block * self.threads
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         if self.outer:
@@ -114,21 +118,38 @@ cdef class Interpolation(Operation):
 
     cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
                         lk_portions *portions) noexcept nogil:
-        cdef int64_t first, last, i, rows = self.outer * self.count[0] * self.count[1]
+        cdef int64_t first, last, n, rows = self.outer * self.count[0] * self.count[1]
         while lk_claim(portions, share(rows, parts, part), share(rows, parts, part + 1), &first, &last):
-            for i in range(first, last):
-                self.run_row(at[0], at[1], i, workspace + slot * self.buffer)
+            while first < last:
+                n = min(min(self.block, last - first), self.count[1] - first % self.count[1])
+                self.run_rows(at[0], at[1], first, n, workspace + slot * self.block * self.buffer)
+                first += n
 
-    cdef void run_row(self, const char *x, char *y, int64_t i, char *buffer) noexcept nogil:
-        """Row number `i` of y."""
-        cdef const char *rows[MAX_ROWS]
-        cdef float weight[MAX_ROWS]
-        cdef int64_t inner = i % self.count[1], outer = i // self.count[1] % self.count[0], a, b, n = 0
-        cdef lk_blend_rows sums
+    cdef void run_rows(self, const char *x, char *y, int64_t i, int64_t rows, char *buffer) noexcept nogil:
+        """Rows of y from number `i` on, which differ only in the last axis of rows."""
+        cdef int64_t inner = i % self.count[1], outer = i // self.count[1] % self.count[0], k
         cdef lk_blend_pixels p
         i //= self.count[0] * self.count[1]
         x += self.x_outer[i]
         y += self.y_outer[i] + outer * self.y_rows[0] + inner * self.y_rows[1]
+        if self.pixel_at == NULL:
+            for k in range(rows):
+                self.sum_row(x, y + k * self.y_rows[1], outer, inner + k)
+            return
+        p.x = self.sum_row(x, buffer, outer, inner)
+        for k in range(1, rows):
+            self.sum_row(x, buffer + k * self.buffer, outer, inner + k)
+        p.x_row = self.buffer
+        p.y, p.at, p.weight, p.taps = y, self.pixel_at, self.pixel_weight, self.pixel_taps
+        p.count, p.unit, p.y_step, p.rows, p.y_row = self.y_pixels, self.unit, self.y_step, rows, self.y_rows[1]
+        self.sum_pixels(&p)
+
+    cdef const char *sum_row(self, const char *x, char *to, int64_t outer, int64_t inner) noexcept nogil:
+        """The sum of rows of x, where it is: at `to`, or, of pixels of several elements, in x if it is a row of that."""
+        cdef const char *rows[MAX_ROWS]
+        cdef float weight[MAX_ROWS]
+        cdef lk_blend_rows sums
+        cdef int64_t a, b, n = 0
         for a in range(self.taps[0]):
             for b in range(self.taps[1]):
                 rows[n], weight[n] = x, 1
@@ -139,21 +160,16 @@ cdef class Interpolation(Operation):
                     rows[n] += self.at[1][b * self.count[1] + inner]
                     weight[n] *= self.weight[1][b * self.count[1] + inner]
                 n += 1
-        sums.x, sums.weight, sums.taps, sums.count = rows, weight, n, self.x_elements
-        p.x = rows[0]
+        sums.x, sums.weight, sums.taps, sums.count, sums.y = rows, weight, n, self.x_elements, to
         if self.pixel_at == NULL:
-            self.sum_into_row(&sums, y)
-            return
-        if n > 1 or weight[0] != 1:
-            sums.y = buffer
+            self.sum_into_row(&sums, to)
+        elif n > 1 or weight[0] != 1:
             self.sum_rows(&sums)
-            p.x = buffer
         elif self.unit == 1:  # vectors beyond the end of a row are read then
-            memcpy(buffer, rows[0], self.x_elements * ITEM)
-            p.x = buffer
-        p.y, p.at, p.weight, p.taps = y, self.pixel_at, self.pixel_weight, self.pixel_taps
-        p.count, p.unit, p.y_step = self.y_pixels, self.unit, self.y_step
-        self.sum_pixels(&p)
+            memcpy(to, rows[0], self.x_elements * ITEM)
+        else:
+            return rows[0]
+        return to
 
     cdef void sum_into_row(self, lk_blend_rows *sums, char *y) noexcept nogil:
         """Sum rows of x to a row of y, where the pixels of a row are not interpolated."""

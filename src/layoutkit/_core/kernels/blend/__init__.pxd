@@ -12,5 +12,5 @@ cdef extern from "blend/blend.h" nogil:
         char *y
         const int32_t *at
         const void *weight
-        int64_t taps, count, unit, y_step
+        int64_t taps, count, unit, y_step, rows, x_row, y_row
     ctypedef void (*lk_blend_pixels_fn)(const lk_blend_pixels *) noexcept nogil

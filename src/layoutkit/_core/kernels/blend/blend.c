@@ -1,8 +1,7 @@
 /* blend_rows_<type>, blend_pixels_<type>: weighted sums for interpolation; see blend.h.
  *
- * Pixels of one element: the elements that a vector of results reads are mostly within two vectors, so each tap is a
- * shuffle of these. Where they are farther apart (an image becomes smaller), and at the end of a row, they are loaded one by
- * one.
+ * Pixels of one element: the elements that a vector of results reads are mostly within one vector or two, so each tap is a
+ * shuffle of these, the same in all rows. Where they are farther apart (an image becomes smaller), they are loaded one by one.
  * Edges: the last vector of a row, or of the elements of a pixel, may be partial.
  */
 #include "blend.h"
@@ -55,13 +54,11 @@ void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
 }
 
 /* Pixels of several elements. */
-LK_INLINE void blend_units(const lk_blend_pixels *p, const int taps)
+LK_INLINE void blend_units(const lk_blend_pixels *p, const char *x, char *y, const int taps)
 {
     const int64_t count = p->count, unit = p->unit, step = p->y_step;
     const real *weight = p->weight;
     const int32_t *at = p->at;
-    const char *x = p->x;
-    char *y = p->y;
     for (int64_t j = 0; j < count; j++, y += step)
         for (int64_t c = 0; c < unit; c += LK_LANES) {
             const int n = (int)MIN(unit - c, LK_LANES);
@@ -70,13 +67,6 @@ LK_INLINE void blend_units(const lk_blend_pixels *p, const int taps)
                 sum = fused(weight[t * count + j] - (vf){}, load_reals(x + (at[t * count + j] + c) * LK_ITEM, n), sum);
             store_reals(y + c * LK_ITEM, sum, n);
         }
-}
-
-/* The elements of x at these indices, all below 2 * LK_LANES. */
-LK_INLINE vf near_elements(const char *x, vi at)
-{
-    const vf low = *(const vf *)x, high = *(const vf *)(x + LK_VB);
-    return (vf)__builtin_shuffle(low, high, at);
 }
 
 /* As `fused`, of one element: results do not depend on whether a pixel is at the end of a row. */
@@ -89,51 +79,104 @@ LK_INLINE real fused_one(real a, real b, real c)
 #endif
 }
 
-LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
+/* Pixels [j, end) of one element. */
+LK_INLINE void one_by_one(const lk_blend_pixels *p, const char *from, char *y, int64_t j, int64_t end, const int taps)
 {
+    const real *weight = p->weight, *x = (const real *)from;
     const int64_t count = p->count;
-    const real *weight = p->weight, *x = (const real *)p->x;
-    const int32_t *all = p->at;
-    char *y = p->y;
-    int64_t j = 0;
-    for (; LK_BITS == 32 && LK_VB > 16 && p->y_step == LK_ITEM && j + LK_LANES <= count; j += LK_LANES) {
-        vf sum = {};
-        for (int t = 0; t < taps; t++) {
-            const int32_t *at = all + t * count + j;
-            const int64_t first = at[0];
-            const vf w = *(const vf *)(weight + t * count + j);
-            vf v;
-            if (at[LK_LANES - 1] - first < 2 * LK_LANES)
-                v = near_elements((const char *)(x + first), *(const vi *)at - (int32_t)first);
-            else
-                for (int l = 0; l < LK_LANES; l++)
-                    v[l] = x[at[l]];
-            if (t)
-                sum = fused(w, v, sum);
-            else
-                sum = w * v;
-        }
-        *(vf *)(y + j * LK_ITEM) = sum;
-    }
-    for (; j < count; j++) {
+    for (; j < end; j++) {
         real sum = weight[j] * x[p->at[j]];
         for (int t = 1; t < taps; t++)
             sum = fused_one(weight[t * count + j], x[p->at[t * count + j]], sum);
-        *(real *)(p->y + j * p->y_step) = sum;
+        *(real *)(y + j * p->y_step) = sum;
     }
 }
+
+#if LK_BITS == 32 && LK_VB > 16
+enum { MAX_TAPS = 4 };
+
+/* A vector of pixels from j on in all rows, within one vector of x from element `first` on, or `two`. */
+LK_INLINE void blend_vector(const lk_blend_pixels *p, int64_t j, int64_t first, const int taps, const int two)
+{
+    vi order[MAX_TAPS];
+    vf weight[MAX_TAPS];
+    const char *x = p->x + first * LK_ITEM;
+    char *y = p->y + j * LK_ITEM;
+    const int64_t x_row = p->x_row, y_row = p->y_row;
+#pragma GCC unroll 4
+    for (int t = 0; t < taps; t++) {
+        order[t] = *(const vi *)(p->at + t * p->count + j) - (int32_t)first;
+        weight[t] = *(const vf *)((const real *)p->weight + t * p->count + j);
+    }
+    for (int64_t i = 0; i < p->rows; i++, x += x_row, y += y_row) {
+        const vi low = *(const vi *)x;
+        vf sum = {};
+#pragma GCC unroll 4
+        for (int t = 0; t < taps; t++) {
+            vf v;
+            if (two)
+                v = (vf)__builtin_shuffle(low, *(const vi *)(x + LK_VB), order[t]);
+            else
+                v = (vf)__builtin_shuffle(low, order[t]);
+            if (t)
+                sum = fused(weight[t], v, sum);
+            else
+                sum = weight[t] * v;
+        }
+        *(vf *)y = sum;
+    }
+}
+
+LK_INLINE void blend_near(const lk_blend_pixels *p, int64_t j, int64_t first, const int taps, int64_t spans)
+{
+    if (spans <= LK_LANES)
+        blend_vector(p, j, first, taps, 0);
+    else
+        blend_vector(p, j, first, taps, 1);
+}
+
+/* Vectors of pixels, the last of which may overlap the one before; 0 if there are too few. */
+LK_INLINE int blend_vectors(const lk_blend_pixels *p)
+{
+    const int64_t last = p->count - LK_LANES;
+    if (p->taps > MAX_TAPS || p->y_step != LK_ITEM || last < 0)
+        return 0;
+    for (int64_t begin = 0; begin < p->count; begin += LK_LANES) {
+        const int64_t j = MIN(begin, last);
+        int64_t first = INT64_MAX, end = 0;
+        for (int t = 0; t < p->taps; t++) {
+            const int32_t *at = p->at + t * p->count + j;
+            first = MIN(first, at[0]);
+            end = MAX(end, at[LK_LANES - 1] + 1);
+        }
+        if (end - first > 2 * LK_LANES)
+            for (int64_t i = 0; i < p->rows; i++)
+                one_by_one(p, p->x + i * p->x_row, p->y + i * p->y_row, j, j + LK_LANES, (int)p->taps);
+        else if (p->taps == 2)
+            blend_near(p, j, first, 2, end - first);
+        else
+            blend_near(p, j, first, (int)p->taps, end - first);
+    }
+    return 1;
+}
+#else
+LK_INLINE int blend_vectors(const lk_blend_pixels *p) { return (void)p, 0; }
+#endif
 
 void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *args)
 {
     const lk_blend_pixels local = *args, *p = &local;
-    if (p->unit == 1 && p->taps == 2)
-        blend_elements(p, 2);
-    else if (p->unit == 1)
-        blend_elements(p, (int)p->taps);
-    else if (p->taps == 2)
-        blend_units(p, 2);
-    else
-        blend_units(p, (int)p->taps);
+    const char *x = p->x;
+    char *y = p->y;
+    if (p->unit == 1 && blend_vectors(p))
+        return;
+    for (int64_t i = 0; i < p->rows; i++, x += p->x_row, y += p->y_row)
+        if (p->unit == 1)
+            one_by_one(p, x, y, 0, p->count, (int)p->taps);
+        else if (p->taps == 2)
+            blend_units(p, x, y, 2);
+        else
+            blend_units(p, x, y, (int)p->taps);
 }
 
 const lk_kernel LK_ROWS(blend)[] = {

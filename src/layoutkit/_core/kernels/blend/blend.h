@@ -8,8 +8,9 @@
  * blend_rows:    y[i] = sum over t of weight[t] * x[t][i]                       t < taps, i < count
  * blend_pixels:  y[j][c] = sum over t of weight[t*count + j] * x[at[t*count + j] + c]   t < taps, j < count, c < unit
  *
- * `at` counts elements and does not descend along j for any t; pixels of y are y_step bytes apart. Where `unit` is 1,
- * two vectors from any element of x that is read may be read, too. `taps` is at least 1. */
+ * `at` counts elements and does not descend along j for any t; pixels of y are y_step bytes apart. So are each of `rows`, x_row
+ * and y_row bytes apart. Where `unit` is 1, two vectors from any element of x that is read may be read, too. `taps` is at
+ * least 1. */
 typedef struct {
     const char *const *x;
     char *y;
@@ -23,7 +24,7 @@ typedef struct {
     char *y;
     const int32_t *at;
     const void *weight;
-    int64_t taps, count, unit, y_step;
+    int64_t taps, count, unit, y_step, rows, x_row, y_row;
 } lk_blend_pixels;
 typedef void (*lk_blend_pixels_fn)(const lk_blend_pixels *);
 
