@@ -22,10 +22,9 @@ from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES
 
 
-def predicted(model) -> float:
-    """Milliseconds that the layouts of its only program are expected to take."""
-    (program,) = model._programs.values()
-    return 1e3 * program.plan.assigned.seconds
+def predicted(model, inputs) -> float:
+    """Milliseconds that the layouts for such inputs are expected to take."""
+    return 1e3 * model.costed(inputs).plan.assigned.seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     model.run(inputs)
                     if turn > 1:  # the first plans
                         seconds.append(time.perf_counter() - start)
-            milliseconds, expected = 1e3 * median(times[0]), predicted(models[0])
+            milliseconds, expected = 1e3 * median(times[0]), predicted(models[0], inputs)
             ratios = [median(b / a for a, b in zip(times[0], other)) for other in times[1:]]
             shares.append(expected / milliseconds)
             worst.append(min(ratios))

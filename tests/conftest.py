@@ -95,10 +95,11 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch):
-    """Saving costs does not take the second that a machine profile takes."""
-    from layoutkit.choosing import machine_profile
+    """Saving costs does not take the second that a machine profile takes, and networks are planned in every test."""
+    from layoutkit.choosing import kept, machine_profile
 
     monkeypatch.setattr(machine_profile, "measure_once", lambda table: False)
+    monkeypatch.setattr(kept, "MAX_FILES", 0)
 
 
 @pytest.fixture

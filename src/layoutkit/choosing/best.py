@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._core.runtime import registry
-from . import tuning
+from . import kept, tuning
 from .cache import plans
 from .machine_profile import scaled
 from .measuring import first_use
@@ -15,10 +15,16 @@ from .table import cost_table
 
 def choices(problem: Problem) -> tuple[Choice, ...]:
     """The candidates of a problem, best first; where tuning measures, they are measured first."""
+    rankings = kept.current()
+    if rankings is not None and (found := rankings.of(problem)) is not None:
+        return found
     if tuning.mode() == "measure" and problem.work:
         for part in problem.measured_parts():
             first_use(part)
-    return plans.of(_ranked, problem, registry.isa(), cost_table.generation)
+    ranked = plans.of(_ranked, problem, registry.isa(), cost_table.generation)
+    if rankings is not None:
+        rankings.add(problem, ranked)
+    return ranked
 
 
 def reconsider(problem: Problem) -> None:

@@ -136,6 +136,8 @@ class CostFile(Mapping[str, dict[str, Cost]]):
     ----------
     machine : dict
         The identity that the text was measured on.
+    head : str
+        Its first line, which has the checksum of all others.
     dropped : dict of str to str
         Problems left out so far, and why: keys are checked at once, costs when they are asked for.
 
@@ -153,6 +155,7 @@ class CostFile(Mapping[str, dict[str, Cost]]):
             raise ValueError(f"not of version {VERSION} of layoutkit's cost tables")
         if head != _head(body):
             raise ValueError("its checksum does not fit: damaged, or changed by hand")
+        self.head = head
         machine, fields, costs, problems = (*body.split("\n", 3), "", "", "")[:4]
         header = _json(machine.removesuffix(",").join(("{", "}")))
         identity = header.get("machine") if isinstance(header, dict) else None

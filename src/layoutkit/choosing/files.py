@@ -55,15 +55,16 @@ def rewrite(path: Path, content: Callable[[], bytes], timeout: float) -> None:
         replace(path, content())
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Put a file in place, whole or not at all, and remove what writers of it that were killed have left."""
+def replace(path: Path, content: bytes, lasting: bool = True) -> None:
+    """Put a file in place, whole or not at all, and remove what writers of it that were killed have left; `lasting`: it
+    is there even if the machine fails next."""
     with _writing.held():
         _remove_abandoned(path)
-        while not _replaced(path, content):
+        while not _replaced(path, content, lasting):
             pass
 
 
-def _replaced(path: Path, content: bytes) -> bool:
+def _replaced(path: Path, content: bytes, lasting: bool) -> bool:
     temporary = f"{path}.{os.urandom(6).hex()}.tmp"
     with open(temporary, "xb") as f:
         try:
@@ -73,7 +74,8 @@ def _replaced(path: Path, content: bytes) -> bool:
                 return False  # another process took it for abandoned before it was locked
             f.write(content)
             f.flush()
-            os.fsync(f.fileno())
+            if lasting:
+                os.fsync(f.fileno())
             os.replace(temporary, path)
             return True
         except BaseException:

@@ -377,6 +377,14 @@ class CostTable:
             self._warn_of_dropped(path, saved)
         return costs
 
+    def fingerprint(self) -> str | None:
+        """A text that stands for all costs that are known; None where some of them are in no file of this machine."""
+        with self._lock.held():
+            path, saved = self.path, self._loaded()
+            if any(self._all_changes(path)) or self._doubtful.get(path):
+                return None
+            return saved.head if isinstance(saved, CostFile) else None if saved else "none"
+
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was.
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._core.runtime.guard import Lock
 from .._core.runtime.pool import trim
+from ..choosing.kept import Rankings
 from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
 from .ir import Graph
+from .layout import kept
 from .layout.assign import cost
 from .layout.costs import Costs
-from .layout.plan import choose_layouts
+from .layout.plan import LayoutPlan, simplified, with_decided, with_layouts
 from .layout.rules import RULES
 from .operators import DataDependent, control
 from .operators.layouts import NAMES
@@ -110,6 +113,20 @@ class Model:
         with self._lock.held():
             return self._program(arrays), arrays
 
+    def costed(self, arrays: Mapping[str, np.ndarray]) -> Program | Staged:
+        """What runs such inputs, with what its layouts cost: where another process chose them, they are chosen again.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            The inputs by name.
+        """
+        with self._lock.held():
+            program = self._program(arrays)
+            if isinstance(program, Program) and program.plan.assigned is None:
+                program = self._programs[self._key(arrays)] = self._made(arrays, anew=True)
+            return program
+
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
         """How it runs on inputs of these shapes: the layouts, their cost, the cost of one layout throughout, what numpy
         runs, and what was fused; then every step.
@@ -122,11 +139,11 @@ class Model:
         arrays = {}
         for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
-        with self._lock.held():
-            program = self._program(arrays)
+        program = self.costed(arrays)
         if isinstance(program, Staged):
             return program.explain(arrays)
         plan = program.plan
+        assert plan.assigned is not None
         operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
         lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
         seconds, bound = cost(plan.assigned.values, plan.factors), plan.assigned.bound
@@ -199,16 +216,16 @@ class Model:
             arrays[name] = np.asarray(array, order="C")  # ascontiguousarray would make a 0-d array 1-d
         return arrays
 
+    def _key(self, arrays: Mapping[str, np.ndarray]) -> tuple:
+        return tuple((a.shape, a.tobytes() if name in self._by_value else None) for name, a in arrays.items())
+
     def _program(self, arrays: Mapping[str, np.ndarray]) -> Program | Staged:
-        key = tuple((a.shape, a.tobytes() if name in self._by_value else None) for name, a in arrays.items())
+        key = self._key(arrays)
         program = self._programs.get(key)
         if program is not None:
             return program
-        shapes = {name: array.shape for name, array in arrays.items()}
-        costs = Costs(self._threads, self._accuracy, self._dtype)
         try:
-            graph = self.graph.with_constants({name: arrays[name] for name in self._by_value})
-            program = Program(choose_layouts(graph, shapes, costs, self._layouts), costs)
+            program = self._made(arrays)
         except DataDependent as error:
             names = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
             if error.node is None and names and is_small(arrays, names, MAX_VALUES):
@@ -220,6 +237,34 @@ class Model:
         self._programs[key] = program
         trim()  # what planning has held: filters on their way to packed ones
         return program
+
+    def _made(self, arrays: Mapping[str, np.ndarray], anew: bool = False) -> Program:
+        """A program for inputs of such shapes, as another process decided about it or `anew`."""
+        costs = Costs(self._threads, self._accuracy, self._dtype)
+        plan, rankings, file = self._laid_out(arrays, costs, anew)
+        with rankings.used():
+            program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold
+        if plan.assigned is None and rankings.made:  # filters with other values: these layouts may not be the best
+            return self._made(arrays, anew=True)
+        if file is not None:
+            kept.write(file, kept.Kept(plan.decided, rankings))
+        return program
+
+    def _laid_out(
+        self, arrays: Mapping[str, np.ndarray], costs: Costs, anew: bool
+    ) -> tuple[LayoutPlan, Rankings, Path | None]:
+        """The layouts for inputs of such shapes, what is known about their problems, and the file to keep both in."""
+        graph = self.graph.with_constants({name: arrays[name] for name in self._by_value})
+        graph, known = simplified(graph, {name: array.shape for name, array in arrays.items()})
+        file = kept.file_of(graph, known, costs, self._layouts)
+        decisions = None if file is None or anew else kept.read(file)
+        if decisions is None:
+            return with_layouts(graph, known, costs, self._layouts), Rankings(), file
+        try:
+            return with_decided(graph, known, costs, decisions.decided), decisions.rankings, file
+        except ValueError:  # of another network
+            del graph, known
+            return self._laid_out(arrays, costs, anew=True)
 
     def _staged(self, error: DataDependent) -> Staged:
         """The graph cut where more must be known."""

@@ -74,10 +74,11 @@ class Costs:
         if node.op == "ConvTranspose":
             return self._transposed(node, known)
         # the problem also says what the filter's values rule out: all that costs depend on, except the layouts
-        alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
+        f = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype)
+        alike = f.problem(x.shape)
         seconds = self._convolutions.get((x.shape, alike))
         if seconds is None:
-            seconds = self._convolutions[x.shape, alike] = self._estimated(node, known)
+            seconds = self._convolutions[x.shape, alike] = self._estimated(f, alike, node, known)
         return seconds
 
     def _transposed(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
@@ -89,26 +90,25 @@ class Costs:
         seconds = self._convolutions.get((x.shape, task))
         if seconds is None:
             seconds = self._convolutions[x.shape, task] = np.full((len(layouts),) * 2, np.inf)
-            for i, src in enumerate(layouts):
-                for j, dst in enumerate(layouts):
-                    if i == j or x.shape[1] <= FEW_CHANNELS:
-                        seconds[i, j] = choices(replace(task, src=src, dst=dst))[0].seconds
+            for i, j in convolution_kinds(x):
+                seconds[i, j] = choices(replace(task, src=layouts[i], dst=layouts[j]))[0].seconds
         return seconds
 
-    def _estimated(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
-        """As `convolution`, not cached."""
+    def _estimated(self, f: Filter, alike: ConvProblem, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """As `convolution`, not cached, of this filter and problem between plain layouts."""
         x = known[node.inputs[0]]
+        bordered = f.border(x.shape)[0] is not None  # in a way that depends on the layout
         layouts = layouts_of(len(x.shape))
         seconds, detours = np.full((len(layouts),) * 2, np.inf), set()
-        for i, src in enumerate(layouts):
-            for j, dst in enumerate(layouts):
-                if i == j or x.shape[1] <= FEW_CHANNELS:
-                    f = filter_of(node, known, src, dst, self.accuracy, self.dtype)
-                    task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
-                    best = choices(task)[0]
-                    seconds[i, j] = best.seconds
-                    if " via " in best.candidate.name:
-                        detours.add((i, j))
+        for i, j in convolution_kinds(x):
+            src, dst = layouts[i], layouts[j]
+            p = alike.between(src, dst)
+            if bordered:
+                p = filter_of(node, known, src, dst, self.accuracy, self.dtype).problem(x.shape)
+            best = choices(ConvTask(p, self.threads, f.algorithm, False))[0]
+            seconds[i, j] = best.seconds
+            if " via " in best.candidate.name:
+                detours.add((i, j))
         natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
         for at in detours:  # a detour through another layout cannot be cheaper than that layout, whatever was estimated
             seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
@@ -119,10 +119,10 @@ class Costs:
         none where one of them has channels last, as both are the same array then."""
         x = known[node.inputs[0]]
         seconds = np.full((len(layouts_of(len(x.shape))),) * 2, np.inf)
-        to_last = channels_moved(node, len(x.shape)) == TO_LAST
+        moving, free = relabelled_kinds(node, x)
         moved = self.moves(x)
-        seconds[PLAIN, PLAIN] = moved[PLAIN, LAST] if to_last else moved[LAST, PLAIN]
-        seconds[(LAST, PLAIN) if to_last else (PLAIN, LAST)] = 0
+        seconds[moving] = moved[free[::-1]]
+        seconds[free] = 0
         return seconds
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
@@ -134,6 +134,17 @@ class Costs:
         computed = _functions(node, known) * prod(known[node.outputs[0]].shape) * FUNCTION_SECONDS
         of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS + computed) / self.threads
         return [of_kernel if kernel else of_numpy for kernel in kernels]
+
+
+def convolution_kinds(x: Known) -> list[tuple[int, int]]:
+    """The kinds of layouts of input and result that are considered for convolutions of a tensor."""
+    kinds = range(len(layouts_of(len(x.shape))))
+    return [(i, j) for i in kinds for j in kinds if i == j or x.shape[1] <= FEW_CHANNELS]
+
+
+def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:
+    """Those of a Transpose that moves the channels behind the pixels, or back: where elements move, and where not."""
+    return [(PLAIN, PLAIN), (LAST, PLAIN) if channels_moved(node, len(x.shape)) == TO_LAST else (PLAIN, LAST)]
 
 
 def _functions(node: Node, known: Mapping[str, Known]) -> int:

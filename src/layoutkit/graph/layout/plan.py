@@ -19,7 +19,7 @@ from ..passes.inline import inlined
 from ..passes.narrow import keep_narrow
 from ..shapes import infer
 from .assign import Assigned, Factor, assigned, cost, moved, solve
-from .costs import STEP_SECONDS, Costs
+from .costs import STEP_SECONDS, Costs, convolution_kinds, relabelled_kinds
 from .siblings import merged
 
 FEW_READERS = 3  # of a tensor: up to so many share one table
@@ -27,16 +27,28 @@ FORBIDDEN_SECONDS = 1e6  # more than any network takes
 Variables = list[tuple[int | None, int | None]]
 
 
+class Decided(NamedTuple):
+    """What costs decide about a graph."""
+
+    merged: list[bool]  # by family of siblings, whether they are one
+    kinds: list[tuple[int, int]]  # by node, those of the layouts of its inputs and of its outputs
+
+
 class LayoutPlan(NamedTuple):
-    """A graph with its layouts: by node, the kinds of its inputs and of its outputs."""
+    """A graph with its layouts. Of layouts that were decided before there are no `assigned`, variables and factors."""
 
     graph: Graph
     known: dict[str, Known]
-    kinds: list[tuple[int, int]]
-    assigned: Assigned
-    variables: Variables  # by node, those of its inputs and of its outputs
-    sizes: list[int]
-    factors: list[Factor]
+    decided: Decided
+    assigned: Assigned | None = None
+    variables: Sequence[tuple[int | None, int | None]] = ()  # by node, those of its inputs and of its outputs
+    sizes: Sequence[int] = ()
+    factors: Sequence[Factor] = ()
+
+    @property
+    def kinds(self) -> list[tuple[int, int]]:
+        """By node, the kinds of the layouts of its inputs and of its outputs."""
+        return self.decided.kinds
 
     def uniform(self) -> dict[str, float]:
         """By name of a layout, the seconds if all nodes that can ran in it."""
@@ -69,18 +81,62 @@ def choose_layouts(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]], costs: Costs, layouts: str | None = None
 ) -> LayoutPlan:
     """The graph with the layouts of least cost; with `layouts`, all nodes that can use that one do."""
+    return with_layouts(*simplified(graph, shapes), costs, layouts)
+
+
+def simplified(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, dict[str, Known]]:
+    """The graph for inputs of these shapes, folded, and what is known of its tensors."""
     known = infer(graph, shapes)
     while (larger := inlined(graph, known)) is not graph:
         graph, known = larger, infer(larger, shapes)
-    graph = chains(merged(folded(graph, known), known, costs), known)
+    return folded(graph, known), known
+
+
+def with_layouts(graph: Graph, known: dict[str, Known], costs: Costs, layouts: str | None = None) -> LayoutPlan:
+    """A graph that `simplified` made with the layouts of least cost; see `choose_layouts`."""
+    graph, merges = _prepared(graph, known, costs)
+    variables, sizes, factors = _problem(graph, known, costs)
+    chosen = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
+    kinds = [tuple(PLAIN if v is None else chosen.values[v] for v in pair) for pair in variables]
+    decided = Decided(merges, [(a, b) for a, b in kinds])
+    return LayoutPlan(graph, known, decided, chosen, variables, sizes, factors)
+
+
+def with_decided(graph: Graph, known: dict[str, Known], costs: Costs, decided: Decided) -> LayoutPlan:
+    """A graph that `simplified` made with layouts that were decided before; ValueError if they do not fit."""
+    graph, _ = _prepared(graph, known, costs, decided.merged)
+    if len(decided.kinds) != len(graph.nodes):
+        raise ValueError(f"layouts of {len(decided.kinds)} operators, there are {len(graph.nodes)}")
+    for node, kinds in zip(graph.nodes, decided.kinds):
+        if kinds not in _pairs_of(node, known):
+            raise ValueError(f"{node} cannot run in the layouts {kinds}")
+    return LayoutPlan(graph, known, decided)
+
+
+def _prepared(
+    graph: Graph, known: dict[str, Known], costs: Costs, merges: Sequence[bool] | None = None
+) -> tuple[Graph, list[bool]]:
+    """The graph whose nodes are given layouts, and which siblings are one."""
+    graph, merges = merged(graph, known, costs, merges)
+    graph = chains(graph, known)
     known.update(
         (name, _forgotten(k)) for name, k in known.items() if name not in graph.constants
     )  # merged into others
     keep_narrow(graph, known, costs.dtype)
-    variables, sizes, factors = _problem(graph, known, costs)
-    chosen = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
-    kinds = [tuple(PLAIN if v is None else chosen.values[v] for v in pair) for pair in variables]
-    return LayoutPlan(graph, known, [(a, b) for a, b in kinds], chosen, variables, sizes, factors)
+    return graph, merges
+
+
+def _is_relabelled(node: Node, known: Mapping[str, Known]) -> bool:
+    return node.op == "Transpose" and bool(channels_moved(node, len(known[node.inputs[0]].shape)))
+
+
+def _pairs_of(node: Node, known: Mapping[str, Known]) -> list[tuple[int, int]]:
+    """The kinds of layouts of inputs and outputs that a node can have."""
+    if _is_relabelled(node, known):
+        return relabelled_kinds(node, known[node.inputs[0]])
+    if is_convolution(node, known):
+        return convolution_kinds(known[node.inputs[0]])
+    return [(kind, kind) for kind in kinds_of(node, known)]
 
 
 def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None) -> Assigned:
@@ -114,7 +170,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     readers: dict[str, dict[int | None, None]] = {}  # each once, in order
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
-        relabelled = channels_moved(node, len(known[node.inputs[0]].shape)) if node.op == "Transpose" else None
+        relabelled = _is_relabelled(node, known)
         if is_convolution(node, known) or relabelled:
             pair = (count, count + 1)
             seconds = costs.relabelled(node, known) if relabelled else costs.convolution(node, known)

@@ -16,8 +16,17 @@ from ..passes.rewriting import Rewriting
 from .costs import STEP_SECONDS, Costs
 
 
-def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
-    """The graph with siblings merged into one convolution; the new tensors are added to `known`."""
+def merged(
+    graph: Graph, known: dict[str, Known], costs: Costs, decided: Sequence[bool] | None = None
+) -> tuple[Graph, list[bool]]:
+    """The graph with siblings merged into one convolution, and of which families they are, by cost or as `decided`; the
+    new tensors are added to `known`.
+
+    Raises
+    ------
+    ValueError
+        `decided` is of other families.
+    """
     r = Rewriting(graph, known)
     families: dict[tuple, list[Node]] = {}
     for node in graph.nodes:
@@ -26,13 +35,18 @@ def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
             families.setdefault((node.inputs[0], *_shared_attributes(node)), []).append(node)
     replaced: dict[int, list[Node]] = {}
     removed: set[int] = set()
-    for family in families.values():
-        if len(family) > 1:
-            nodes = _merged(family, r)
-            if _pays(family, nodes[0], known, costs):
-                replaced[id(family[0])] = nodes
-                removed.update(map(id, family))
-    return r.graph([n for node in graph.nodes for n in replaced.get(id(node), [] if id(node) in removed else [node])])
+    several = [family for family in families.values() if len(family) > 1]
+    if decided is not None and len(decided) != len(several):
+        raise ValueError(f"decisions about {len(decided)} families of siblings, there are {len(several)}")
+    made = []
+    for i, family in enumerate(several):
+        nodes = _merged(family, r) if decided is None or decided[i] else []
+        made.append(bool(nodes and (decided is not None or _pays(family, nodes[0], known, costs))))
+        if made[-1]:
+            replaced[id(family[0])] = nodes
+            removed.update(map(id, family))
+    nodes = [n for node in graph.nodes for n in replaced.get(id(node), [] if id(node) in removed else [node])]
+    return r.graph(nodes), made
 
 
 def _is_sibling(node: Node, known: Mapping[str, Known]) -> bool:
