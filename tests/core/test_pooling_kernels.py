@@ -10,6 +10,8 @@ from oracle.guard import guarded
 
 from layoutkit._core.runtime import registry
 
+PIXELS = [k for k in registry.kernels(all_isas=True) if k.family == "pooling" and k.isa in WHOLE_ISAS]
+REAL = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16}
 KERNELS = [k for k in registry.kernels(all_isas=True) if k.family == "plane_pooling" and k.isa in WHOLE_ISAS]
 PLANE_BYTES = harness.SIZES["LK_PLANE_BYTES"]
 
@@ -76,3 +78,46 @@ def check(kernel, end, shape, height, width, rows, cols, means, special, seed):
         scratch=scratch.address,
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
+
+
+def stored(x, kernel):
+    """Numbers that all types hold exactly, as a kernel takes them."""
+    if kernel.types == "bf16":
+        return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return x.astype(REAL[kernel.types])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", PIXELS, ids=lambda k: k.name)
+@given(st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(1, 12), st.integers(1, 150)),
+       st.sampled_from([(2, 2), (3, 1), (3, 2), (5, 1), (4, 1), (2, 1), (3, 4), (7, 2)]), st.sampled_from([1, 1, 1, 2]),
+       st.integers(-1, 4), st.integers(1, 9), st.booleans(), st.sampled_from([0, 0, 1, 3]),
+       st.integers(0, 99))  # fmt: skip
+def test_pooling_of_pixels(kernel, end, shape, window, dilation, before, cols, means, special, seed):
+    rng = np.random.default_rng(seed)
+    most = 1 if means and kernel.types == "bf16" else 9  # sums are exact
+    x = rng.integers(-most, most + 1, shape).astype(np.float32)
+    for value in (np.nan, np.inf, -np.inf)[:special] if x.size and not means else ():
+        x.flat[rng.integers(x.size, size=2)] = value
+    scale = 2.0 ** rng.integers(-2, 3, cols)
+    want = np.full((cols, shape[3]), 0 if means else -np.inf, np.float32)
+    for j in range(cols):
+        t = j * window[1] + np.arange(window[0]) * dilation - before
+        part = x[:, :, t[(t >= 0) & (t < shape[2])]].reshape(-1, shape[3])
+        want[j] = part.sum(0) * scale[j] / 2 if means else np.max(part, 0, initial=-np.inf)
+    given_x, want = stored(x, kernel), stored(want, kernel)
+    item = given_x.itemsize
+    gx, gy = guarded(given_x.reshape(-1).view(np.uint8), end), guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    real = np.float64 if kernel.types == "f64" else np.float32
+    gs = guarded(scale.astype(real).view(np.uint8), end)
+    pixel = item * shape[3]
+    pitches = harness.pairs("x_depth x_row x_col y_col", (pixel * shape[2] * shape[1], pixel * shape[2], pixel, pixel))
+    harness.run(
+        kernel.name, "lk_pooling", x=gx.address, y=gy.address, cols=cols, factor=0.5,
+        **pitches, scale=gs.address if means else None, **harness.pairs("depths rows size count", shape),
+        **harness.pairs("taps step dilation before", (*window, dilation, before)),
+    )  # fmt: skip
+    got = gy.array.view(want.dtype).reshape(want.shape)
+    if kernel.types == "bf16":  # of which any is NaN
+        got, want = ((a.astype(np.uint32) << 16).view(np.float32) for a in (got, want))
+    np.testing.assert_array_equal(got, want)

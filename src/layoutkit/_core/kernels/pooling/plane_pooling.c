@@ -10,33 +10,12 @@
 #include "common/numbers.h"
 #include "common/vector.h"
 #include "plane_pooling.h"
+#include "unordered.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MEAN, LARGEST, LARGEST_OR_NAN }; /* results of windows */
-
-#if defined(__AVX512F__)
-typedef uint32_t lanes;
-#define NO_LANES 0
-LK_INLINE lanes unordered(vf a, vf b) { return _mm512_cmp_ps_mask((native)a, (native)b, _CMP_UNORD_Q); }
-LK_INLINE int any(lanes bad) { return bad != 0; }
-#else
-typedef vi lanes;
-#define NO_LANES ((vi){})
-#if defined(__AVX2__)
-LK_INLINE lanes unordered(vf a, vf b) { return (vi)_mm256_cmp_ps((native)a, (native)b, _CMP_UNORD_Q); }
-#else
-LK_INLINE lanes unordered(vf a, vf b) { return (a != a) | (b != b); }
-#endif
-LK_INLINE int any(lanes bad)
-{
-    lane_integer all = 0;
-    for (int i = 0; i < LK_LANES; i++)
-        all |= bad[i];
-    return all;
-}
-#endif
 
 LK_INLINE vf neutral(const int what) { return (what == MEAN ? 0 : (real)-INFINITY) - (vf){}; }
 

@@ -3,13 +3,16 @@
  *   y[j][c] = max, or factor * scale[j] * sum, over q < depths, r < rows, t < taps of
  *             x[q][r][j*step + t*dilation - before][c]
  *
- * Four vectors of channels go through a window side by side, so that no maximum waits for the one before.
+ * Four vectors of channels go through a window side by side, so that no maximum waits for the one before. Maxima of few
+ * columns are those of each column, which windows share; they are found by one instruction, which loses NaN: a row with any is
+ * computed again.
  * Edges: columns outside of the row of x are left out; the last vector of channels may be partial. A window that has
  * no elements is -Inf, or 0. NaN stays NaN.
  */
 #include "common/numbers.h"
 #include "common/vector.h"
 #include "pooling.h"
+#include "unordered.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -90,6 +93,102 @@ LK_INLINE int64_t list_taps(const lk_pooling *p, int64_t *offset)
     return n;
 }
 
+/* Maxima of a column of windows; the last vector has `count` channels. */
+LK_INLINE void column_maxima(const lk_pooling *p, const char *x, vf *top, lanes *bad, const int vectors, const int count)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+        top[v] = (real)-INFINITY - (vf){};
+    for (int64_t q = 0; q < p->depths; q++, x += p->x_depth) {
+        const char *at = x;
+        for (int64_t r = 0; r < p->rows; r++, at += p->x_row) {
+            vf value[SIDE_BY_SIDE];
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) {
+                value[v] = load_numbers(at + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+                top[v] = at_least(top[v], value[v]);
+            }
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v += 2)
+                *bad |= unordered(value[v], value[v + (vectors > 1)]);
+        }
+    }
+}
+
+/* A row of maxima of windows of `taps` columns, `step` apart. Whether there were NaN. */
+LK_INLINE int row_of_maxima(const lk_pooling *args, const char *x, char *y, const int taps, const int step, const int vectors,
+                            const int count)
+{
+    const lk_pooling local = *args, *p = &local;
+    vf top[5][SIDE_BY_SIDE];
+    lanes bad = NO_LANES;
+    int64_t i = -p->before; /* column of x */
+    x += i * p->x_col;
+#define COLUMN(t) \
+    do { \
+        if ((uint64_t)i < (uint64_t)p->size) \
+            column_maxima(p, x, top[t], &bad, vectors, count); \
+        else \
+            for (int v = 0; v < vectors; v++) \
+                top[t][v] = (real)-INFINITY - (vf){}; \
+        i++, x += p->x_col; \
+    } while (0)
+#pragma GCC unroll 4
+    for (int t = 0; t < taps - step; t++)
+        COLUMN(t);
+    for (int64_t j = 0; j < p->cols; j++, y += p->y_col) {
+#pragma GCC unroll 2
+        for (int t = taps - step; t < taps; t++)
+            COLUMN(t);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            vf most = top[0][v];
+#pragma GCC unroll 4
+            for (int t = 1; t < taps; t++)
+                most = at_least(most, top[t][v]);
+            store_numbers(y + v * LK_LANES * ITEM, most, LANES_OF(v), ELEMENT);
+#pragma GCC unroll 4
+            for (int t = 0; t < taps - step; t++)
+                top[t][v] = top[t + step][v];
+        }
+    }
+    return any(bad);
+}
+
+#define MAXIMA(taps, step) \
+    static __attribute__((noinline)) int maxima_##taps##_by_##step(const lk_pooling *p, const char *x, char *y, int64_t c) \
+    { \
+        if (c == MANY) \
+            return row_of_maxima(p, x, y, taps, step, SIDE_BY_SIDE, LK_LANES); \
+        if (c == LK_LANES) \
+            return row_of_maxima(p, x, y, taps, step, 1, LK_LANES); \
+        return row_of_maxima(p, x, y, taps, step, 1, (int)c); \
+    }
+MAXIMA(2, 2)
+MAXIMA(3, 1)
+MAXIMA(3, 2)
+MAXIMA(5, 1)
+
+/* Maxima by columns, if windows are like these; 0 if they are not, or there are NaN. */
+static int by_columns(const lk_pooling *p)
+{
+    int (*maxima)(const lk_pooling *, const char *, char *, int64_t) = NULL;
+    if (p->taps == 2 && p->step == 2 && p->count <= LK_LANES) /* no column is in two windows */
+        maxima = maxima_2_by_2;
+    else if (p->taps == 3 && (p->step == 1 || p->step == 2))
+        maxima = p->step == 1 ? maxima_3_by_1 : maxima_3_by_2;
+    else if (p->taps == 5 && p->step == 1)
+        maxima = maxima_5_by_1;
+    if (!maxima || p->dilation != 1)
+        return 0;
+    for (int64_t c = 0, n; c < p->count; c += n) {
+        n = p->count - c >= MANY ? MANY : MIN(LK_LANES, p->count - c);
+        if (maxima(p, p->x + c * ITEM, p->y + c * ITEM, n))
+            return 0;
+    }
+    return 1;
+}
+
 /* n / dilation, rounded up; divisions are slow. */
 LK_INLINE int64_t dilated(int64_t n, int64_t dilation) { return dilation == 1 ? n : (n + dilation - 1) / dilation; }
 
@@ -131,7 +230,7 @@ void LK_NAME(LK_TYPED(pooling))(const lk_pooling *p)
 {
     if (p->scale)
         pixels(p, 1);
-    else
+    else if (!by_columns(p))
         pixels(p, 0);
 }
 

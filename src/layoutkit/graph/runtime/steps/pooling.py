@@ -22,6 +22,7 @@ Window = tuple[int, int, int, int]  # kernel, stride, dilation, padding before
 # Of channels, and of a row of pixels, that are pooled as columns of planes: beyond, windows of pixels are faster than
 # those of planes, but for the ones that keep in registers what rows have in common.
 MOST_VECTORS, MOST_BYTES = 4, 12 << 10
+BY_COLUMN = 3, 5  # taps: pixels of maxima by those of each column are faster, unless they leave most of a vector empty
 IN_REGISTERS = [(1, 1, 1), (3, 1, 1), (3, 1, 1)]  # kernel, stride, dilation by axis
 
 
@@ -83,6 +84,8 @@ def _flat(
     channels, (taps, step, dilation, before) = x.shape[-1], windows[-1]
     lanes = vector_bytes(registry.isa()) // x.itemsize
     if step != 1 or y.shape[-2] == 1 or not y.size:
+        return None
+    if means is None and channels >= lanes and dilation == 1 and taps in BY_COLUMN:
         return None
     small = channels <= MOST_VECTORS * lanes and x.strides[3] <= MOST_BYTES
     if not small and [window[:3] for window in windows] != IN_REGISTERS:
