@@ -6,7 +6,7 @@ have names; `shapes.py` infers their shapes and types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -55,7 +55,7 @@ class Graph:
     nodes: list[Node]
     inputs: dict[str, TensorType]
     outputs: tuple[str, ...]
-    constants: dict[str, np.ndarray]
+    constants: MutableMapping[str, np.ndarray]
     ends: frozenset[str] = field(init=False, repr=False, compare=False)  # the outputs, to look them up
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ only one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from .ir import Body, Graph, Node, TensorType, fresh
 from .model import Model
+from .onnx_file import Constants, Large, Source, Stored, without_large
 from .onnx_versions import CONVERSIONS
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
@@ -65,7 +66,7 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
 def graph_of(model: Any) -> Graph:
     """The graph of an ONNX model; see `load`."""
     onnx = _package()
-    proto, folder = _proto(onnx, model)
+    proto, folder, stored = _proto(onnx, model)
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
@@ -74,7 +75,9 @@ def graph_of(model: Any) -> Graph:
                       if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
-    constants = {t.name: _array(onnx, t, folder) for t in graph.initializer}
+    constants = Constants()
+    for i, t in enumerate(graph.initializer):
+        constants.put(t.name, _large(onnx, t, stored[i]) if i in stored else _array(onnx, t, folder))
     inputs = {}
     for value in graph.input:
         if value.name not in constants:
@@ -105,30 +108,37 @@ def _package():
 
 
 def _proto(onnx, model):
-    """The model, and the folder that its external tensors may be in."""
+    """The model, the folder that its external tensors may be in, and where the numbers of large tensors are that it
+    lacks."""
     if isinstance(model, onnx.ModelProto):
-        return model, None
+        return model, None, {}
     proto, folder = onnx.ModelProto(), None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
-        folder, data = path.resolve().parent, path.read_bytes()
-    elif isinstance(model, bytes):
-        data = model
-    else:
+        folder, model = path.resolve().parent, path if path.is_file() else path.read_bytes()  # a pipe
+    elif not isinstance(model, bytes):
         raise TypeError(f"onnx.load: expected a path, bytes or a ModelProto, got {type(model).__name__}")
+    data, stored = without_large(Source(model))
     try:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's own, which it does not export
         raise ValueError(f"onnx.load: this is no ONNX model: {error}") from error
     if not proto.graph.node and not proto.graph.output:
         raise ValueError("onnx.load: this is no ONNX model: it has no graph")
-    return proto, folder
+    return proto, folder, stored
+
+
+def _large(onnx, tensor, stored: Stored) -> Large:
+    """A tensor whose numbers are left out."""
+    length, n = stored.end - stored.begin, _checked_bytes(onnx, tensor)
+    if length != n:
+        raise ValueError(f"onnx: tensor {tensor.name!r} of shape {list(tensor.dims)} has {length} bytes, not {n}")
+    return Large(stored, _dtype(onnx, tensor.data_type, tensor.name), tuple(tensor.dims))
 
 
 def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
     """The numbers of a tensor; external data is read only from files below the model's folder."""
-    if min(tensor.dims, default=0) < 0 or _bytes_of(onnx, tensor) > MAX_BYTES:
-        raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
+    _checked_bytes(onnx, tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         try:
@@ -154,6 +164,14 @@ def _external(onnx, tensor, folder: Path | None, entries: Mapping[str, str]) -> 
     if offset < 0 or not path.is_file() or path.stat().st_size < offset + length:
         raise ValueError(f"onnx: tensor {tensor.name!r}: {location!r:.100} has no {length} bytes from {begin:.40} on")
     return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tensor.dims)
+
+
+def _checked_bytes(onnx, tensor) -> int:
+    """The bytes of a tensor's numbers; ValueError if there cannot be so many."""
+    nbytes = -1 if min(tensor.dims, default=0) < 0 else _bytes_of(onnx, tensor)
+    if not 0 <= nbytes <= MAX_BYTES:
+        raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
+    return nbytes
 
 
 def _bytes_of(onnx, tensor) -> int:
@@ -187,8 +205,8 @@ class _Reader:
     """Nodes of a graph as they are read, and its constants; `outer`: the reader of the graph around it."""
 
     def __init__(
-        self, onnx, proto, version: int, folder: Path | None, constants: dict[str, np.ndarray], names: set[str],
-        outer: _Reader | None = None,
+        self, onnx, proto, version: int, folder: Path | None, constants: MutableMapping[str, np.ndarray],
+        names: set[str], outer: _Reader | None = None,
     ) -> None:  # fmt: skip
         self.onnx, self.version, self._proto, self._outer = onnx, version, proto, outer
         self._schemas = type(onnx.checker.DEFAULT_CONTEXT)()
