@@ -97,6 +97,8 @@ class Model:
         ------
         TypeError, ValueError
             Inputs that the model does not have, or of another type or rank.
+        OSError
+            Inputs of a new shape, and the file that the model was loaded from has been written over since.
         """
         program, arrays = self.planned(inputs)
         return program.run(arrays)
@@ -254,8 +256,8 @@ class Model:
         self, arrays: Mapping[str, np.ndarray], costs: Costs, anew: bool
     ) -> tuple[LayoutPlan, Rankings, Path | None]:
         """The layouts for inputs of such shapes, what is known about their problems, and the file to keep both in."""
-        graph = self.graph.with_constants({name: arrays[name] for name in self._by_value})
-        graph, known = simplified(graph, {name: array.shape for name, array in arrays.items()})
+        shapes = {name: array.shape for name, array in arrays.items()}
+        graph, known = simplified(self.graph.with_constants({name: arrays[name] for name in self._by_value}), shapes)
         file = kept.file_of(graph, known, costs, self._layouts)
         decisions = None if file is None or anew else kept.read(file)
         if decisions is None:

@@ -38,7 +38,8 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
     Parameters
     ----------
     model : str, path, bytes or onnx.ModelProto
-        External tensors must be in files in its folder or below.
+        External tensors must be in files in its folder or below. A file is held open, and read again for inputs of
+        another shape, so that its numbers do not stay in memory.
     threads : int, optional
         At most this many.
     accuracy : {"standard", "reproducible", "strict", "fast"}

@@ -8,7 +8,6 @@ they are never in memory twice. What it does not understand is left to protobuf.
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import weakref
@@ -29,7 +28,8 @@ class Source:
     """Bytes in memory, or a file, which is held open: it may be removed, but must stay as it is."""
 
     def __init__(self, model: bytes | Path) -> None:
-        self._data, self._path = (model, None) if isinstance(model, bytes) else (None, model)
+        self._data: bytes | None = model if isinstance(model, bytes) else None
+        self._path: Path | None = None if isinstance(model, bytes) else model
         self._begin, self._window = 0, b""
         if self._path is not None:
             self._file = os.open(self._path, os.O_RDONLY)
@@ -49,8 +49,8 @@ class Source:
         return status.st_size, status.st_mtime_ns
 
     def fill(self, offset: int, array: np.ndarray) -> None:
-        """Read the bytes of an array; OSError if the file is not as it was."""
-        into = memoryview(array).cast("B")
+        """Read an array of bytes; OSError if the file is not as it was."""
+        into = memoryview(array)  # type: ignore[arg-type]
         if self._data is not None:
             into[:] = memoryview(self._data)[offset : offset + len(into)]
             return
@@ -138,9 +138,6 @@ class Constants(MutableMapping[str, np.ndarray]):
 
     def __reduce__(self) -> tuple:  # copies have the numbers
         return dict, (dict(self),)
-
-    def __deepcopy__(self, memo: dict) -> dict[str, np.ndarray]:
-        return copy.deepcopy(dict(self), memo)
 
 
 class _Field(NamedTuple):

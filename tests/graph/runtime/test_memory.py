@@ -1,4 +1,4 @@
-"""What a model holds once it is planned: of each filter the model's own and the packed one, and no others."""
+"""What a model holds once it is planned: of each filter the model's own, unless a file has it, and the packed one."""
 
 import gc
 import tracemalloc
@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import layoutkit as lk
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 
@@ -54,3 +55,26 @@ def test_only_packed_filters_stay(make):
         tracemalloc.stop()
     assert held < 2.5 * FILTER_BYTES
     assert most < 3.5 * FILTER_BYTES
+
+
+def test_filters_of_a_file_stay_there(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the extra onnx")
+    nodes, filters = convolutions(np.random.default_rng(0))
+    shape, float32 = (1, CHANNELS, 3, 3), onnx.TensorProto.FLOAT
+    x, y = (onnx.helper.make_tensor_value_info(name, float32, shape) for name in "xy")
+    made = [onnx.helper.make_node(node.op, node.inputs, node.outputs) for node in nodes]
+    tensors = [onnx.numpy_helper.from_array(value, name) for name, value in filters.items()]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(made, "graph", [x], [y], tensors)), tmp_path / "model.onnx")
+    lk.onnx.load(tmp_path / "model.onnx", threads=1).run(np.ones(shape, np.float32))  # as above
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model = lk.onnx.load(tmp_path / "model.onnx", threads=1)
+        loaded, most_loading = tracemalloc.get_traced_memory()
+        model.run(np.ones(shape, np.float32))
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert loaded < 1.2 * FILTER_BYTES and most_loading < 1.3 * FILTER_BYTES
+    assert 2 * FILTER_BYTES < held < 2.5 * FILTER_BYTES  # packed, each of the two

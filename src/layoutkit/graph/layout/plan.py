@@ -89,7 +89,9 @@ def simplified(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Gra
     known = infer(graph, shapes)
     while (larger := inlined(graph, known)) is not graph:
         graph, known = larger, infer(larger, shapes)
-    return folded(graph, known), known
+    only = [graph]
+    del graph, larger  # so that passes free filters that they replace
+    return folded(only.pop(), known), known
 
 
 def with_layouts(graph: Graph, known: dict[str, Known], costs: Costs, layouts: str | None = None) -> LayoutPlan:

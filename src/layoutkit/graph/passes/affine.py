@@ -106,6 +106,14 @@ def _into_convolution(r: Rewriting, conv: Node, affine: Node) -> Node:
     w = r.known[conv.inputs[1]].value
     assert w is not None
     b = r.known[conv.inputs[2]].value if conv.input(2) else None
+    bias = (shift + (0 if b is None else b * scale)).astype(w.dtype)
+    filter = conv.inputs[1] if (scale == 1).all() else r.constant(affine.outputs[0], "filter", _scaled(conv, w, scale))
+    names = filter, r.constant(affine.outputs[0], "bias", bias)
+    return conv.with_(inputs=(conv.inputs[0], *names), outputs=affine.outputs)
+
+
+def _scaled(conv: Node, w: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The filter of a convolution whose output channels are scaled."""
     taps = [1] * (w.ndim - 2)
     if conv.op == "ConvTranspose":  # (I, O of a group, ..)
         groups = conv.attributes.get("group", 1)
@@ -114,7 +122,4 @@ def _into_convolution(r: Rewriting, conv: Node, affine: Node) -> Node:
         by_output, factors = w, scale.reshape(-1, 1, *taps)
     # Products in float64, each rounded once: without an array of float64.
     filter = np.multiply(by_output, factors, out=np.empty(by_output.shape, w.dtype), casting="same_kind")
-    bias = shift + (0 if b is None else b * scale)
-    operands = {"filter": filter.reshape(w.shape), "bias": bias.astype(w.dtype)}
-    names = [r.constant(affine.outputs[0], role, value) for role, value in operands.items()]
-    return conv.with_(inputs=(conv.inputs[0], *names), outputs=affine.outputs)
+    return filter.reshape(w.shape)

@@ -35,8 +35,9 @@ PASSES = (
 def folded(graph: Graph, known: Knowledge) -> Graph:
     """The graph after all passes; tensors that they add are added to `known`."""
     for simplify in PASSES:
-        before, graph = graph, simplify(graph, known)
-        for name in before.constants.keys() - graph.constants.keys():  # merged into others: filters are large
+        before = {*graph.constants}
+        graph = simplify(graph, known)
+        for name in before - graph.constants.keys():  # merged into others: filters are large
             if name in known:
                 known[name] = known[name]._replace(value=None)
     return graph
