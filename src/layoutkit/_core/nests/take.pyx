@@ -138,7 +138,8 @@ cdef class Take(Operation):
         short_segments = list(straightened(segments, self.unit))
         self.by_segment = (self.contiguous and self.row_bytes <= MAX_SHORT_ROW and len(short_segments) <= 2 * MAX_SEGMENTS
                            and all(is_straight(s, self.unit) for s in short_segments))
-        segments = short_segments if self.by_segment else segments
+        if self.by_segment:  # the longest first, which brings the lines of all rows to L1
+            segments = sorted(short_segments, key=lambda segment: -segment[1])
         if len(segments) > 2 * MAX_SEGMENTS:
             raise ValueError(f"take: {len(segments)} segments of a row")
         for i, (first, count, start, step, repeat, table) in enumerate(segments):

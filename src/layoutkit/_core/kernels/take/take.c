@@ -135,7 +135,7 @@ void LK_NAME(take_x8)(const lk_take *args)
 LK_INLINE int64_t no_windows(const lk_take *p) { return (void)p, 0; }
 
 #if LK_VB > 16
-enum { WINDOWS = 32, FEW_ROWS = 4 };
+enum { WINDOWS = 32, FEW_ROWS = 4, NARROW = 512 }; /* bytes of rows whose copies are written together */
 
 /* Windows of x: the elements of vectors of y as those of vectors of x, shuffled. */
 typedef struct {
@@ -192,9 +192,16 @@ LK_INLINE int set_windows(const lk_take *p, int64_t begin, windows *w)
     return end - least >= LK_VB;
 }
 
-/* A row by its windows, the last of which begins `end` bytes after the first. By itself, so that what it takes stays in
- * registers. */
-static __attribute__((noinline)) void window_row(const windows *w, const char *x, char *y, int64_t end)
+/* The elements of y at `to` as a window of x, in `copies` rows. */
+LK_INLINE void put_window(char *to, vi v, vi order, const int64_t copies, int64_t y_row)
+{
+    const vi shuffled = __builtin_shuffle(v, order);
+    for (int64_t c = 0; c < copies; c++, to += y_row)
+        *(vi *)to = shuffled;
+}
+
+/* A row by its windows, the last of which begins `end` bytes after the first. */
+LK_INLINE void window_row(const windows *w, const char *x, char *y, int64_t end, const int64_t copies, int64_t y_row)
 {
     const int64_t step = w->step;
     const vi first = w->order[0], second = w->order[1];
@@ -204,12 +211,26 @@ static __attribute__((noinline)) void window_row(const windows *w, const char *x
 #pragma GCC unroll 2
     for (const char *const stop = y + w->paired * LK_VB; to < stop; from += step, to += 2 * LK_VB) {
         const vi v = *(const vi *)from;
-        *(vi *)to = __builtin_shuffle(v, first);
-        *(vi *)(to + LK_VB) = __builtin_shuffle(v, second);
+        put_window(to, v, first, copies, y_row);
+        put_window(to + LK_VB, v, second, copies, y_row);
     }
     for (int k = w->paired; k < n; k++, to += LK_VB)
-        *(vi *)to = __builtin_shuffle(*(const vi *)(x + w->from[k]), w->order[k]);
-    *(vi *)(y + end) = __builtin_shuffle(*(const vi *)(x + w->from[n]), w->order[n]);
+        put_window(to, *(const vi *)(x + w->from[k]), w->order[k], copies, y_row);
+    put_window(y + end, *(const vi *)(x + w->from[n]), w->order[n], copies, y_row);
+}
+
+/* By themselves, so that what they take stays in registers. */
+static __attribute__((noinline)) void one_row(const windows *w, const char *x, char *y, int64_t end)
+{
+    window_row(w, x, y, end, 1, 0);
+}
+static __attribute__((noinline)) void some_rows(const windows *w, const char *x, char *y, int64_t end, int64_t copies,
+                                                int64_t y_row)
+{
+    if (copies == 2)
+        window_row(w, x, y, end, 2, y_row);
+    else
+        window_row(w, x, y, end, copies, y_row);
 }
 
 /* Elements of 32 bits of all rows; the number of columns that were done, 0 where that would take longer. */
@@ -226,8 +247,11 @@ static int64_t take_windows(const lk_take *p)
         char *y = p->y + begin * LK_ITEM;
         const char *x = p->x;
         for (int64_t i = 0; i < p->rows; i++, x += p->x_row)
-            for (int64_t c = 0; c < p->copies; c++, y += p->y_row)
-                window_row(&w, x, y, end);
+            if (p->count * LK_ITEM <= NARROW && p->copies > 1)
+                some_rows(&w, x, y, end, p->copies, p->y_row), y += p->copies * p->y_row;
+            else
+                for (int64_t c = 0; c < p->copies; c++, y += p->y_row)
+                    one_row(&w, x, y, end);
     }
     return p->count;
 }
