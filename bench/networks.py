@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -122,6 +123,38 @@ def play(case: dict, args: argparse.Namespace) -> dict:
     }  # fmt: skip
 
 
+def first_results(case: dict, args: argparse.Namespace) -> dict[str, tuple[float, float]]:
+    """Seconds until the first result and MB at most, medians, each of a new process: of ours one that finds nothing
+    decided (empty `LAYOUTKIT_CACHE_DIR`), and the one after it."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(args.rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["LAYOUTKIT_CACHE_DIR"] = cache
+            for title, name in {"the first process": RUNTIMES[0], **{name: name for name in RUNTIMES}}.items():
+                contender = Contender(name, args.threads, "estimate")
+                if not contender.missing:
+                    seconds = contender.ask(do="prepare", case=case).get("seconds", float("nan"))
+                    found.setdefault(title, []).append((seconds, contender.ask(do="memory")["bytes"] / 1e6))
+                contender.close()
+    return {title: tuple(map(median, zip(*each))) for title, each in found.items()}
+
+
+def print_first_results(args: argparse.Namespace, folder: Path) -> None:
+    """A line a network: first results, and the share of what they may take."""
+    print(f"{'':<16}{'first process':>16}" + "".join(f"{name:>16}" for name in RUNTIMES)
+          + "   both of ours in 2x onnxruntime's + 0.3 s, memory in the better's")  # fmt: skip
+    for case in cases(args, folder):
+        r = first_results(case, args)
+        columns = "".join(f"{seconds:9.2f} {most:6.0f}" for seconds, most in r.values())
+        ours, others = list(r.values())[:2], list(r.values())[2:]
+        told = ""
+        if others:
+            limit = 2 * others[0][0] + 0.3
+            told = "".join(f"{seconds / limit:6.2f}" for seconds, _ in ours)
+            told += f"{ours[0][1] / min(most for _, most in others):6.2f}"
+        print(f"{case['title']:<16}{columns}   {told}", flush=True)
+
+
 def differing(row: dict) -> str:
     """Who computed something else, and by how much."""
     if not row["differ"]:
@@ -143,10 +176,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--accuracy", default="standard", help="of our convolutions, default %(default)s")
     types = "bfloat16: ours and OpenVINO's; int8: models that onnxruntime has quantised; default %(default)s"
     p.add_argument("--dtype", choices=TOLERANCES, default="float32", help=types)
+    p.add_argument("--first", action="store_true", help="only first results, of new processes, and what they hold")
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1, {args.accuracy}: ms "
           "a run; s until the first result, MB at most")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        if args.first:
+            print_first_results(args, Path(folder))
+            return 0
     print(f"{'':<16}" + "".join(f"{name:>26}" for name in RUNTIMES) + "   times as fast as the better")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
