@@ -135,11 +135,13 @@ def test_rankings_are_kept(folder):
     p, first, again = problem(), Rankings(), None
     with first.used():
         ranked = choices(p)
-    again = Rankings(as_read(first.made))
+    assert first.ranked == [p]
+    again = Rankings(as_read(first.content))
     with again.used():
-        assert [c[:3] for c in choices(p)] == [c[:3] for c in ranked] and not again.made
+        assert [c[:3] for c in choices(p)] == [c[:3] for c in ranked] and not again.ranked
+    assert again.content == as_read(first.content)
     assert choices(p) is ranked  # others are told what it rests on
-    backwards = Rankings({repr(p): as_read(first.made[repr(p)])[::-1]})
+    backwards = Rankings({repr(p): as_read(first.content[repr(p)])[::-1]})
     with backwards.used():
         assert [c.candidate.name for c in choices(p)] == ["c", "b", "a"]
 

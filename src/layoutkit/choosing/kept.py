@@ -95,14 +95,17 @@ class Rankings:
 
     Attributes
     ----------
-    made : dict
-        Those that were ranked here, in the form of `found`.
+    content : dict
+        All that was asked for, in the form of `found`.
+    ranked : list of Problem
+        Those that were not found.
     """
 
     def __init__(self, found: object = None) -> None:
         self._found: Mapping[str, object] = found if isinstance(found, Mapping) else {}
         self._choices: dict[Problem, tuple[Choice, ...]] = {}
-        self.made: dict[str, list[tuple[str, float, str]]] = {}
+        self.content: dict[str, object] = {}
+        self.ranked: list[Problem] = []
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
@@ -116,15 +119,20 @@ class Rankings:
     def of(self, problem: Problem) -> tuple[Choice, ...] | None:
         """The candidates of a problem, best first; None if they are not known."""
         choices = self._choices.get(problem)
-        if choices is None and (choices := _choices(problem, self._found.get(repr(problem)))) is not None:
-            with scaled(model.this_machine()):
-                problem.on_ranked(choices)
-            self._choices[problem] = choices
+        if choices is None:
+            text = repr(problem)
+            choices = _choices(problem, self._found.get(text))
+            if choices is not None:
+                with scaled(model.this_machine()):
+                    problem.on_ranked(choices)
+                self._choices[problem], self.content[text] = choices, self._found[text]
         return choices
 
     def add(self, problem: Problem, ranked: Sequence[Choice]) -> None:
         """Keep the candidates of a problem that were ranked here."""
-        self.made[repr(problem)] = [(c.candidate.name, c.seconds, c.source) for c in ranked]
+        self.content[repr(problem)] = [(c.candidate.name, c.seconds, c.source) for c in ranked]
+        self.ranked.append(problem)
+        self._choices[problem] = tuple(ranked)
 
 
 _current: ContextVar[Rankings | None] = ContextVar("rankings", default=None)

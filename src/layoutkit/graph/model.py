@@ -246,10 +246,11 @@ class Model:
         plan, rankings, file = self._laid_out(arrays, costs, anew)
         with rankings.used():
             program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold
-        if plan.assigned is None and rankings.made:  # filters with other values: these layouts may not be the best
+        decisions = kept.Kept(plan.decided, rankings)
+        if plan.assigned is None and not kept.fits(decisions):
             return self._made(arrays, anew=True)
         if file is not None:
-            kept.write(file, kept.Kept(plan.decided, rankings))
+            kept.write(file, decisions)
         return program
 
     def _laid_out(

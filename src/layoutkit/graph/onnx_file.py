@@ -19,6 +19,7 @@ import numpy as np
 
 LARGE_BYTES = 1 << 12  # of a tensor that is left out
 WINDOW_BYTES = 1 << 16  # read at once where fields are looked at
+PART_BYTES = 1 << 17  # read at once of a tensor: it is copied from the caches
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  # wire types
 GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9  # fields of ModelProto, GraphProto and TensorProto
 PLAIN_FIELDS = {1, 2, 8, RAW_DATA, 12}  # of a tensor: shape, type, name, numbers, a text
@@ -55,8 +56,12 @@ class Source:
             into[:] = memoryview(self._data)[offset : offset + len(into)]
             return
         done = 0
-        while done < len(into) and (count := os.preadv(self._file, [into[done:]], offset + done)):
-            done += count
+        while done < len(into):
+            part = os.pread(self._file, min(len(into) - done, PART_BYTES), offset + done)
+            if not part:
+                break
+            into[done : done + len(part)] = part
+            done += len(part)
         if done < len(into) or self._current() != self._state:
             raise OSError(f"onnx: {self._path} has changed since it was loaded: load it again")
 

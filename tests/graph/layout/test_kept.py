@@ -85,6 +85,17 @@ def test_other_values_of_filters_are_decided_anew(folder, monkeypatch):
     assert [*folder.glob("plan-*.json")] == [file] and file.read_bytes() != before
 
 
+def test_a_reorder_that_a_file_lacks_is_added(folder, monkeypatch):
+    decided(monkeypatch, Model(network(), threads=1))
+    (file,) = folder.glob("plan-*.json")
+    before = json.loads(file.read_text().split("\n")[1])
+    rankings = {key: value for key, value in before["rankings"].items() if not key.startswith("ReorderProblem")}
+    lacking = len(before["rankings"]) - len(rankings)
+    kept.write(file, before | {"rankings": rankings})
+    assert 0 < decided(monkeypatch, Model(network(), threads=1)) == lacking
+    assert json.loads(file.read_text().split("\n")[1]) == before
+
+
 def changed(content, name, value):
     content[name] = value(content[name]) if callable(value) else value
     return content

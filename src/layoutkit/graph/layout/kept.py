@@ -1,7 +1,7 @@
 """What was decided about a network, kept for later processes: the layouts, and the order of the candidates of problems.
 
 The file (see `choosing.kept`) is of the folded graph: its operators, and all that is known of its tensors. What filters
-hold is not part of that: it changes problems, and where one is not among those of the file, all is decided again.
+hold is not part of that: it changes convolutions, and where one is not among those of the file, all is decided again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from ...choosing import kept
 from ...choosing.kept import Rankings
+from ...convolutions.order import reproducible
+from ...reorders.problem import ReorderProblem
 from ..ir import Graph
 from ..operators import Known
 from .costs import Costs
@@ -34,7 +36,8 @@ def file_of(graph: Graph, known: Mapping[str, Known], costs: Costs, layouts: str
     """The file of a graph that `simplified` made; None where nothing is kept of it."""
 
     def what() -> Iterator[str]:
-        yield f"network {costs.threads} {costs.accuracy} {costs.dtype} {layouts} {graph.outputs} {[*graph.inputs]}"
+        yield f"network {costs.threads} {costs.accuracy} {reproducible()} {costs.dtype} {layouts}"
+        yield f"{[*graph.inputs]} {graph.outputs}"
         for node in graph.nodes:
             yield f"{node.op} {node.inputs} {node.outputs} {_written(node.attributes)}"
         for name, of in known.items():
@@ -77,5 +80,10 @@ def read(path: Path) -> Kept | None:
 
 def write(path: Path, decisions: Kept) -> None:
     """Keep the decisions about a network, if any had to be made."""
-    if decisions.rankings.made:
-        kept.write(path, {**decisions.decided._asdict(), "rankings": decisions.rankings.made})
+    if decisions.rankings.ranked:
+        kept.write(path, {**decisions.decided._asdict(), "rankings": decisions.rankings.content})
+
+
+def fits(decisions: Kept) -> bool:
+    """Whether layouts that were kept are those of this network: convolutions are not if filters have other values."""
+    return all(isinstance(problem, ReorderProblem) for problem in decisions.rankings.ranked)
