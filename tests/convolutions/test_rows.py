@@ -24,8 +24,10 @@ ALIVE = []  # rows that plans may still name
 
 
 def test_lower_sets_are_left_out_where_they_say_nothing_new():
-    """So the candidates are those of the best set that has any, as all of today's sets read A alike."""
+    """So the candidates are those of the best set that has any, as all sets but those of tile units read A alike."""
     for isa in registry.isas():
+        if "amx" in isa:
+            continue
         with using_isa(isa):
             for (family, types), rows in groupby(
                 sorted(registry.kernels(), key=lambda k: k[1:4:2]), lambda k: k[1:4:2]
@@ -78,7 +80,8 @@ def test_each_thread_enters_and_leaves_a_region(monkeypatch, algorithm, threads)
     monkeypatch.setattr(base.Algorithm, "kernels", lambda self, p: [watched.kernel])
     monkeypatch.setattr("layoutkit.convolutions.algorithms.winograd.Winograd.kernels", lambda self, p: [watched.kernel])
     x, w = np.ones((1, 35, 37, 41), np.float32), np.ones((36, 35, 3, 3), np.float32)
-    y = lk.conv2d(x, w, algorithm=algorithm, threads=threads)
+    accuracy = "standard" if algorithm == "winograd" else "strict"  # no components, whose rows are others
+    y = lk.conv2d(x, w, algorithm=algorithm, threads=threads, accuracy=accuracy)
     np.testing.assert_allclose(y, 35 * 9, rtol=1e-4)
     watched.check(threads)
 
@@ -108,7 +111,8 @@ def test_whole_k_tiles_are_filled_with_zeros_or_the_row_is_no_candidate(monkeypa
     monkeypatch.setattr("layoutkit.convolutions.algorithms.winograd.Winograd.kernels", lambda self, p: [watched.kernel])
 
     def result():
-        return lk.conv2d(x, w, layout="NHWC", algorithm=algorithm)
+        accuracy = "standard" if algorithm == "winograd" else "strict"
+        return lk.conv2d(x, w, layout="NHWC", algorithm=algorithm, accuracy=accuracy)
 
     if algorithm != "im2col" and (channels % 12 or algorithm == "folded"):
         with pytest.raises(ValueError, match=algorithm):

@@ -12,9 +12,10 @@ from layoutkit._core.nests import pixel_tiles
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.algorithms.base import flops_per_second
+from layoutkit.convolutions.algorithms.bf16x import Bf16Components
 from layoutkit.convolutions.algorithms.sums import FilterSums, PixelSums
 
-SUMS = [a for a in ALGORITHMS if isinstance(a, (FilterSums, PixelSums))]
+SUMS = [a for a in ALGORITHMS if isinstance(a, (FilterSums, PixelSums)) and not isinstance(a, Bf16Components)]
 KERNELS = registry.kernels("gemm", "f32", all_isas=True)
 tile_cycles = partial(pixel_tiles.tile_cycles, KERNELS[0].tile.cycles)
 

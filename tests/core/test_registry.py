@@ -15,7 +15,7 @@ def test_lanes_are_the_elements_of_a_vector(kernel):
         assert kernel.kr == 1
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
-        units = {"bf16": 2, "s16": 2, "u8s8": 4}
+        units = {"bf16": 2, "bf16x2": 2, "bf16x3": 2, "s16": 2, "u8s8": 4}
         products = ("gemm", "gemm_s16", "peak", "depthwise_dot")
         multiplies = kernel.family in products or kernel.family.startswith("winograd")
         assert kernel.kr == (units[kernel.types.removesuffix("_tiles")] if multiplies else 1)
@@ -30,7 +30,7 @@ def test_the_best_rows_are_those_of_the_set_in_use():
 
 
 def test_a_row_that_is_not_there():
-    with pytest.raises(ValueError, match="no gemm kernel for f16; there are bf16, f32, f64, u8s8"):
+    with pytest.raises(ValueError, match="no gemm kernel for f16; there are bf16, bf16x2, bf16x3, f32, f64, u8s8"):
         registry.best("gemm", "f16")
     with pytest.raises(ValueError, match="no peak kernel for s8; there are bf16, bf16_tiles, f32, f64, s16, u8s8"):
         machine.fma_peak(1, 1000, "s8")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
 
+from layoutkit._core.nests.pixel_rows import split_panels
 from layoutkit._core.runtime import registry
 
 ROWS = [k for k in registry.kernels("gemm", all_isas=True) if k.name.endswith("_emulated") and k.isa in EMULATED]
@@ -117,3 +118,60 @@ def test_products_of_bytes_are_exact(kernel, data):
             resume=how == "resume", clip=None if clip is None else clip.ctypes.data,
         )  # fmt: skip
         np.testing.assert_array_equal(c, want)
+
+
+def split(x, components):
+    """The components of numbers of float32, as bf16 in uint16: what bf16 keeps of the rest, halves away from 0."""
+    out, rest = [], x.astype(np.float32)
+    for _ in range(components):
+        bits = (rest.view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)
+        out.append((bits >> 16).astype(np.uint16))
+        rest = rest - bits.view(np.float32)
+    return out
+
+
+def in_pairs(bits):
+    """K in tiles of 32: k and k + 16 side by side, along the last axis but one; (k, n) -> (tiles, 16, n, 2)."""
+    return bits.reshape(-1, 2, 16, bits.shape[-1]).transpose(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize("kernel", [k for k in ROWS if k.tile.components], ids=lambda k: k.name)
+@given(st.integers(0, 2**32), st.integers(1, 100), st.integers(1, 32), st.sampled_from([1, 16, 17, 32]))
+def test_numbers_of_float32_are_multiplied_by_their_components(kernel, seed, depth, rows, cols):
+    """The bits of the products of components, the smallest last but for the first component of A, in steps of 32."""
+    rng = np.random.default_rng(seed)
+    whole, components = -(-depth // 32) * 32, kernel.tile.components
+    x, w = np.zeros((32, whole), np.float32), np.zeros((whole, 32), np.float32)
+    x[:rows, :depth] = rng.standard_normal((rows, depth)) * np.exp2(rng.integers(-20, 20, (rows, depth)))
+    w[:depth, :cols] = rng.standard_normal((depth, cols))
+    a = [in_pairs(bits.T) for bits in split(x, components)]  # (tiles, 16, rows, 2) each
+    b = [in_pairs(bits) for bits in split(w, components)]
+    order = [(0, 2), (0, 1), (0, 0), (2, 0), (1, 0), (1, 1)] if components == 3 else [(0, 1), (0, 0), (1, 0)]
+    want = np.zeros((rows, cols), np.float32)
+    for t in range(whole // 32):
+        for p, q in order:
+            want = dot_bf16(want, a[p][t].transpose(1, 0, 2)[:rows], b[q][t][:, :cols])
+
+    lines = np.ascontiguousarray(np.stack(a).transpose(3, 1, 0, 2, 4))  # (rows, tiles, components, 16, 2)
+    panel = np.zeros((1, whole // 32, components, 16, 32, 2), np.uint16)
+    split_panels(kernel.name, np.ascontiguousarray(w[None, :depth]), panel)
+    np.testing.assert_array_equal(panel[0], np.stack(b, 1))
+    for name in filter(None, (kernel.name, native(kernel))):
+        c = np.ones((rows, cols), np.float32)
+        harness.gemm(
+            name, a=lines.ctypes.data, row=np.arange(rows, dtype=np.int64) * (lines.nbytes // 32),
+            tap=np.zeros(1, np.int64), kb=whole // 2, kb_last=whole // 2, b=panel.ctypes.data, c=c.ctypes.data,
+            c_row=np.arange(rows, dtype=np.int64) * 4 * cols, c_col=np.arange(0, 128, 64, dtype=np.int64), cols=cols,
+        )  # fmt: skip
+        np.testing.assert_array_equal(c, want)
+
+
+def test_panels_to_take_apart_are_checked():
+    kernel = next(k for k in ROWS if k.tile.components)
+    other = next(k for k in ROWS if not k.tile.components)
+    w, out = np.zeros((1, 40, 32), np.float32), np.zeros((1, 2, kernel.tile.components, 16, 32, 2), np.uint16)
+    for wrong in ((w[:, :, ::2], out), (w.astype(np.float64), out), (w, out[:, :1]), (w[:, ::2], out[:, :1])):
+        with pytest.raises(ValueError, match=r"panels of|not contiguous"):
+            split_panels(kernel.name, *wrong)
+    with pytest.raises(ValueError, match=other.name):
+        split_panels(other.name, w, out)

@@ -20,6 +20,7 @@ from ..memory.tensor import Tensor
 from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
+from .algorithms.bf16x import has_components
 from .algorithms.winograd import has_transforms
 from .attributes import FilterAttributes
 from .border import MODES, OTHER_NAMES, SYNONYMS, Border, border_of
@@ -85,7 +86,8 @@ class CheckedAttributes:
         pads = faults.check(self.pads, self.kernel, default=none)  # raises early
         faults.done()
         same = isinstance(a.padding, str) and a.padding.startswith("same")
-        self.depends_on_values = self.kernel[-1] == 3 or same or any(map(any, pads))  # which candidates there are
+        ranged = self.kernel[-1] == 3 or has_components(self.types.wide.name)
+        self.depends_on_values = ranged or same or any(map(any, pads))  # which candidates there are
 
     def pads(self, size: Sequence[int]) -> Pairs:
         """The padding of an input of such a spatial size, as pairs."""
@@ -192,7 +194,7 @@ class Filter(CheckedAttributes):
         """The same with this padding."""
         other = self.with_weights(self.w)
         other.__dict__ |= {"padding": pads, "shared": None, "_traits": self.__dict__.get("_traits")}
-        other.depends_on_values = self.kernel[-1] == 3 or any(map(any, pads))
+        other.depends_on_values |= any(map(any, pads))
         return other
 
     def copy_arrays(self) -> None:
@@ -285,21 +287,23 @@ class Filter(CheckedAttributes):
 
     def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
-        padded, winograd = self.values_matter(w.shape[-1], pads)
-        if (not padded and not winograd) or (w is not self.w and self.is_ordinary):
+        padded, ranged = self.values_matter(w.shape[-1], pads)
+        if (not padded and not ranged) or (w is not self.w and self.is_ordinary):
             return self.accuracy, False
         values = self.traits if w is self.w else self.traits_of(w)
         zeros = padded and not values.finite
-        if not winograd or values.why_strict is None:
+        if not ranged or values.why_strict is None:
             return self.accuracy, zeros
         if self.algorithm == "winograd":
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {values.why_strict}")
         return "strict", zeros
 
     def values_matter(self, width: int, pads: Pairs) -> tuple[bool, bool]:
-        """Whether the values of so wide a filter matter because of padding, and because of Winograd."""
+        """Whether the values of so wide a filter matter because of padding, and because algorithms need them in a
+        range: Winograd's, and sums by components."""
         winograd = width == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
-        return any(map(any, pads)), winograd and ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
+        ranged = winograd or (self.algorithm in (AUTO, "im2col") and has_components(self.types.wide.name))
+        return any(map(any, pads)), ranged and ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
 
     @property
     def traits(self) -> Traits | IntegerTraits:

@@ -16,7 +16,9 @@ cdef extern from "kernels.h" nogil:
         double lane_flops
         int k_tile, fills_k, strided_a, alignment
         double tile_cycles, row_cycles, load_cycles, pointer_cycles, step_cycles
-        int rows_at_once
+        int rows_at_once, components
+        void (*split_row)(char *to, const char *from_, int64_t k) noexcept nogil
+        void (*split_panel)(char *to, const char *from_, int64_t k) noexcept nogil
     ctypedef struct lk_kernel:
         const char *name
         int family, isa

@@ -70,6 +70,9 @@ typedef struct {
     double load_cycles, pointer_cycles;
     double step_cycles; /* latency of a step, which waits for the one before it */
     int rows_at_once; /* of an instruction: fewer take as long */
+    int components; /* numbers of f32 are multiplied as sums of so many of bf16, see lk_gemm; 0: as they are */
+    void (*split_row)(char *to, const char *from, int64_t k);   /* makes a row of A of k numbers of f32 */
+    void (*split_panel)(char *to, const char *from, int64_t k); /* makes a panel of B of k rows */
 } lk_tile;
 
 typedef struct {

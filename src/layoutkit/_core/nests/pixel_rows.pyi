@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 
+import numpy as np
+
 from .executor import Executor, LoopNest
 from .pixel_tiles import PixelTiles
 
@@ -8,3 +10,5 @@ class PixelRows(Executor):
         self, nest: LoopNest, x_channels: Sequence[int], y_channels: Sequence[int], gather: bool, tiles: PixelTiles,
         panel_bytes: int,
     ) -> None: ...  # fmt: skip
+
+def split_panels(kernel: str, panels: np.ndarray, out: np.ndarray) -> None: ...

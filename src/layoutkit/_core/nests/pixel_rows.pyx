@@ -13,15 +13,22 @@ from libc.string cimport memset
 
 from math import gcd
 
+import numpy as np
+
 from .executor import NOTHING, Footprint
 
+from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_rounding
+from ..ndarray cimport PyArray_DATA, import_array, ndarray
+from ..runtime.registry cimport row_named
 from .executor cimport (
     MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more,
 )
 from .packing cimport copy_run, flip_run
 from .pixel_tiles cimport PixelTiles
+
+import_array()
 
 cdef enum:
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
@@ -62,14 +69,15 @@ cdef class PixelRows(Executor):
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
-        Explicit im2col: a block of pixels is first copied to rows of a matrix, all taps of each.
+        Explicit im2col: a block of pixels is first copied to rows of a matrix, all taps of each. Always where the kernel
+        multiplies the components of numbers: rows are then split.
     tiles : PixelTiles
         Of blocks whose input stays in L2.
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
 
     The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][kr], where
-    zeros fill a tap up to a multiple of `k_step`; the bias [groups][panels][nr].
+    zeros fill a tap up to a multiple of `k_step`, of components what `split_panels` makes; the bias [groups][panels][nr].
     """
 
     cdef int64_t x_stride[4]
@@ -81,7 +89,8 @@ cdef class PixelRows(Executor):
     cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
-    cdef int64_t unit_bytes
+    cdef int64_t unit_bytes, panel_bytes
+    cdef int64_t line               # numbers of a row of the matrix that are split into components; 0: none are
     cdef int64_t matrix_row         # bytes from a row of the matrix of im2col to the next
     cdef uint32_t matrix_flip       # bits of its units that are flipped when it is made, as `flip` of lk_gemm
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
@@ -113,9 +122,16 @@ cdef class PixelRows(Executor):
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         if not gather and (self.kb % self.k_step or self.kb_last % self.k_step):
             raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.k_step}")
-        self.unit_bytes = self.kr * self.x_item
-        self.depth = (self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.k_step)
-                      * (self.k_step // self.kr))
+        self.unit_bytes, self.line = self.kr * self.x_item, 0
+        a = (self.blocks - 1) * self.kb + self.kb_last
+        self.depth = self.taps * ceil_div(a, self.k_step) * (self.k_step // self.kr)
+        if self.kernel_row.tile.components:
+            if not gather or self.x_item != sizeof(float):
+                raise ValueError(f"{nest.kernel}: rows of {self.x_item} bytes a number, {'' if gather else 'not '}gathered")
+            self.w_item = 2 * self.kernel_row.tile.components
+            self.unit_bytes, self.line = self.kr * self.w_item, self.taps * a
+            self.depth = ceil_div(self.line, self.k_step) * (self.k_step // self.kr)
+        self.panel_bytes = self.depth * self.nr * self.kr * self.w_item
         self.matrix_row, self.matrix_flip = self.unit_bytes * self.depth, 0
         if self.kernel_row.tile.rows_at_once > 1:  # rows that cross cache lines, or are flipped, would be copied again
             self.matrix_row, self.matrix_flip = aligned(self.matrix_row), self.flip
@@ -147,7 +163,7 @@ cdef class PixelRows(Executor):
         if self.integers:
             self.ws_thread += aligned(max(self.kb, self.kb_last) + self.kr)
         if gather:
-            self.ws_thread += aligned(self.matrix_row * self.block_rows)
+            self.ws_thread += aligned(self.matrix_row * self.block_rows) + aligned(self.line * self.x_item)
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
         if self.tap == NULL or self.zero == NULL:
@@ -280,7 +296,9 @@ cdef class PixelRows(Executor):
             s.y_from = i * self.tiles.period_images * self.y_stride[0]
         else:
             self.tiles.offsets(s.first, s.last, self.x_stride, self.y_stride, s.x_row, s.y_row, s.mask)
-        if self.gather:
+        if self.line:
+            self.split_rows(x, s.first, s.last, s.x_row, s.mask, s.matrix)
+        elif self.gather:
             self.gather_rows(x, s.first, s.last, s.x_row, s.mask, s.matrix, x_zero)
 
     cdef void enter_panel(self, Work *s, const char *w, const char *bias) noexcept nogil:
@@ -289,7 +307,7 @@ cdef class PixelRows(Executor):
         cdef int64_t panel = s.group * self.panels + s.panel, column = s.panel * self.nr
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
-        tile.b = w + panel * self.taps * self.tap_bytes()
+        tile.b = w + panel * self.panel_bytes
         if bias != NULL:
             tile.bias_col = bias + panel * self.nr * self.sum_item
         tile.cols = <int>min(self.nr, self.cols - column)
@@ -335,7 +353,7 @@ cdef class PixelRows(Executor):
             if not self.gather:
                 tile.tap = self.tap + tap
             row = pending = self.tiles.row(t)
-            b_bytes = tile.taps * tap_bytes
+            b_bytes = self.panel_bytes if self.gather else tile.taps * tap_bytes
             # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles
             tile.to_prefetch_bytes = ceil_div(b_bytes, (s.last - s.first) * 64) * 64
             tile.to_prefetch = tile.b + b_bytes + (t - s.first) * tile.to_prefetch_bytes
@@ -425,3 +443,61 @@ cdef class PixelRows(Executor):
                 row += 1
                 bit += 1
             mask += self.taps
+
+    cdef void split_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row, const uint32_t *mask,
+                         char *matrix) noexcept nogil:
+        """The same where numbers are split into components: of the taps of a pixel, one after another."""
+        cdef int64_t row = self.tiles.row(first), row0 = row, t, tap, q, run, end, bit
+        cdef int64_t tap_bytes = self.line // self.taps * self.x_item
+        cdef char *line = matrix + aligned(self.matrix_row * self.block_rows)
+        cdef char *dst
+        cdef const char *src
+        for t in range(first, last):
+            end, bit = self.tiles.row(t + 1), 0
+            while row < end:
+                src = x + x_row[row - row0]
+                if self.taps > 1 or self.blocks > 1 or self.tiles.padded:
+                    dst = line
+                    for tap in range(self.taps):
+                        if self.tiles.padded and not mask[tap] >> bit & 1:
+                            memset(dst, 0, tap_bytes)
+                            dst += tap_bytes
+                            continue
+                        for q in range(self.blocks):
+                            run = (self.kb if q + 1 < self.blocks else self.kb_last) * self.x_item
+                            copy_run(dst, src + self.tap[tap] + q * self.block_stride, run)
+                            dst += run
+                    src = line
+                self.kernel_row.tile.split_row(matrix + (row - row0) * self.matrix_row, src, self.line)
+                x_row[row - row0] = (row - row0) * self.matrix_row
+                row += 1
+                bit += 1
+            mask += self.taps
+
+
+def split_panels(str kernel, ndarray panels not None, ndarray out not None):
+    """Split the numbers of filter panels into the components that a kernel multiplies.
+
+    Parameters
+    ----------
+    kernel : str
+        A row whose tile has `components`.
+    panels : ndarray of float32, (panels, K, nr)
+    out : ndarray of uint16, (panels, K tiles, components, k_tile // kr, nr, kr)
+    """
+    cdef const lk_kernel *row = row_named(kernel)
+    cdef const char *src = <const char *>PyArray_DATA(panels)
+    cdef char *dst = <char *>PyArray_DATA(out)
+    cdef int64_t i, count, k, panel_bytes, out_bytes
+    given = (<object>panels).dtype, (<object>panels).shape, (<object>out).dtype, (<object>out).shape
+    if not row.tile.components:
+        raise ValueError(f"{kernel} multiplies no components")
+    count, k = len(given[1]) and given[1][0], len(given[1]) > 1 and given[1][1]
+    wanted = count, ceil_div(k, row.tile.k_tile), row.tile.components, row.tile.k_tile // row.kr, row.nr, row.kr
+    if given != (np.float32, (count, k, row.nr), np.uint16, wanted):
+        raise ValueError(f"{kernel}: panels of {given[0]} {given[1]}, out of {given[2]} {given[3]}")
+    if not (<object>panels).flags.c_contiguous or not (<object>out).flags.c_contiguous:
+        raise ValueError(f"{kernel}: panels are not contiguous")
+    panel_bytes, out_bytes = k * row.nr * sizeof(float), (<object>out).nbytes // max(1, count)
+    for i in range(count):
+        row.tile.split_panel(dst + i * out_bytes, src + i * panel_bytes, k)

@@ -20,6 +20,7 @@ class Tile(NamedTuple):
     strided_a: bool
     alignment: int
     cycles: TileCycles
+    components: int = 0
 
 class Kernel(NamedTuple):
     name: str

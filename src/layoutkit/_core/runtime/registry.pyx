@@ -41,6 +41,7 @@ class Tile(NamedTuple):
     strided_a: bool
     alignment: int
     cycles: TileCycles
+    components: int = 0
 
 
 class Kernel(NamedTuple):
@@ -104,7 +105,8 @@ cdef object tile_of(const lk_tile *t):
     if t == NULL:
         return None
     cycles = TileCycles(t.tile_cycles, t.row_cycles, t.load_cycles, t.pointer_cycles, t.step_cycles, t.rows_at_once)
-    return Tile(t.peak.decode(), t.lane_flops, t.k_tile, bool(t.fills_k), bool(t.strided_a), t.alignment, cycles)
+    return Tile(t.peak.decode(), t.lane_flops, t.k_tile, bool(t.fills_k), bool(t.strided_a), t.alignment, cycles,
+                t.components)
 
 
 cdef object kernel_of(const lk_kernel *row):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Algorithm
+from .bf16x import Bf16Components
 from .blas import Blas
 from .depthwise import Depthwise
 from .depthwise_dot import DepthwiseDot
@@ -16,7 +17,8 @@ from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
-    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), FoldedIm2col(),
+    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), Bf16Components(3, "standard"),
+    Bf16Components(2, "fast"), *WINOGRAD, Folded(), FoldedIm2col(),
     Planes(), Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"

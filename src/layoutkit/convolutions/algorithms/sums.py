@@ -82,7 +82,11 @@ class _Sums(Algorithm):
         if not self.gather:
             return 0.0
         copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND * scale().copy_l2
-        return p.n * prod(p.out) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS * scale().run)
+        return self.pixels(p) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS * scale().run)
+
+    def pixels(self, p: ConvProblem) -> int:
+        """Of the output, without channels."""
+        return p.n * prod(p.out)
 
     def gathered_runs(self, p: ConvProblem) -> float:
         """Contiguous runs that are copied for each output pixel."""
@@ -129,18 +133,28 @@ class PixelSums(_Sums):
         ic, block = max(1, p.ic // p.groups), p.src.block(1)
         return min(ic, block) if block > 1 else ic
 
+    def depth(self, p: ConvProblem, kernel: Kernel) -> float:
+        """Units that a sum has for each tap."""
+        return units_of(p.ic // p.groups, kernel)
+
+    def row_bytes(self, p: ConvProblem, kernel: Kernel) -> float:
+        """Bytes that the sums of a pixel read: of all taps where they are gathered, else of one."""
+        return p.types.src.itemsize * self.depth(p, kernel) * kernel.kr * (p.taps if self.gather else 1)
+
+    def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
+        """Bytes that the rows of a block read."""
+        if p.groups > 1:  # the tables of a block are rebuilt for every group, unless it is the only block
+            return MAX_ROW_BLOCK_BYTES
+        panel_bytes = p.types.filter.itemsize * kernel.nr * p.ic * p.taps
+        return min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
+
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
         """The tiles of its pixels, in blocks whose input stays in L2 together with a filter panel."""
-        ic = p.ic // p.groups
-        units, run = units_of(ic, kernel), units_of(self.run_of(p), kernel)
+        units, run = self.depth(p, kernel), units_of(self.run_of(p), kernel)
         if tile_of(kernel).cycles.rows_at_once > 1:  # one pointer tells where all rows are, or they are copied
             run = units * p.taps if self.gather or equidistant(p) else STAGED_RUN
-        row_bytes = p.types.src.itemsize * units * kernel.kr * (p.taps if self.gather else 1)
-        panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
-        block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
-        if p.groups > 1:  # the tables of a block are rebuilt for every group, unless it is the only block
-            block_bytes = MAX_ROW_BLOCK_BYTES
-        most = block_bytes // max(1, row_bytes * kernel.mr)
+        row_bytes = self.row_bytes(p, kernel)
+        most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
         leaves_out = not self.gather and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles

@@ -24,6 +24,10 @@ typedef struct {
  * is u8, B is s8, and sums are s32 that wrap around; the bits of `flip` are flipped in each unit of A first: so s8 becomes
  * u8. They do not leave out taps in the padding, whose value is in `zero`. b_row is only for units of one.
  *
+ * Components: where the row's tile has `components`, A and B are what its split_row and split_panel made of numbers of f32,
+ * in one block and one tap, with zeros up to whole K tiles; a unit is a pair of numbers. Rows of A lie equally far apart
+ * and begin on cache lines; memory after them is read, as far as 16 rows reach, or 32.
+ *
  * A: elements are read one by one and broadcast, so A may have any strides. Row i begins at
  *      a + row[i] + tap[t] + q * block_stride          (bytes)
  *    Where bit i of mask[t] is clear, that row is padding at that tap: `zero`, kb zeros, is read instead.

@@ -19,9 +19,6 @@
 
 #include <stddef.h>
 
-enum { MR = 32, NR = 32, NV = NR / LK_LANES, UNITS = 16, LINE = 64, STAGED = 8 * LINE };
-enum { C00, C01, C10, C11, A_WHOLE, B_WHOLE, A_LEFT, B_LEFT }; /* tiles; literals in what follows */
-
 #if LK_INTEGERS
 #define TILE_DOT TILE_U8S8
 #define TILE_PEAK u8s8_tiles
@@ -31,30 +28,9 @@ typedef uint32_t adding __attribute__((vector_size(LK_VB), aligned(4), may_alias
 #define TILE_PEAK bf16_tiles
 typedef vf adding;
 #endif
+#include "gemm_tiles_sums.inc"
 
-/* The units of the remainder of K that this thread's tiles are configured for; -1: they are not configured. */
-static _Thread_local int left_units = -1;
-
-static __attribute__((noinline)) void configure(int left)
-{
-    static _Thread_local tiles_config config; /* compilers have dropped one on the stack */
-    config = (tiles_config){.palette = 1};
-    for (int t = 0; t < TILE_COUNT; t++) {
-        config.rows[t] = t == B_LEFT && left ? left : TILE_ROWS;
-        config.row_bytes[t] = t == A_LEFT && left ? 4 * left : TILE_ROW_BYTES;
-    }
-    TILES_FENCE();
-    TILES_CONFIGURE(&config);
-    left_units = left;
-}
-
-static void enter(void) { configure(0); }
-
-static void leave(void)
-{
-    TILES_RELEASE();
-    left_units = -1;
-}
+enum { STAGED = 8 * LINE }; /* bytes of a row of A */
 
 /* At most 16 rows of A. */
 typedef struct {
@@ -153,49 +129,11 @@ static __attribute__((noinline)) const char *staged(const a_rows *r, const lk_ge
     } while (0)
 
 typedef struct {
-    real sum[MR][NR], total[MR][NR]; /* of the tiles; of the chunks before them */
     char a[2][TILE_ROWS][STAGED], b[TILE_ROWS][2 * LINE];
-    int chunks; /* that are in the total */
-} __attribute__((aligned(LINE))) buffers;
-
-LK_INLINE void zero_tiles(void)
-{
-    TILE_ZERO(0);
-    TILE_ZERO(1);
-    TILE_ZERO(2);
-    TILE_ZERO(3);
-}
-
-/* Brings the sums of the tiles to the buffer. */
-LK_INLINE void store_tiles(buffers *s, const int two_rows, const int two_cols)
-{
-    const int64_t pitch = sizeof s->sum[0];
-    TILE_STORE(0, s->sum[0], pitch);
-    if (two_cols)
-        TILE_STORE(1, s->sum[0] + TILE_ROWS, pitch);
-    if (two_rows)
-        TILE_STORE(2, s->sum[TILE_ROWS], pitch);
-    if (two_rows && two_cols)
-        TILE_STORE(3, s->sum[TILE_ROWS] + TILE_ROWS, pitch);
-}
-
-/* Adds the sums of a chunk to the total. */
-static __attribute__((noinline)) void end_chunk(buffers *s, int rows, const int two_rows, const int two_cols)
-{
-    store_tiles(s, two_rows, two_cols);
-    for (int i = 0; i < rows; i++)
-        for (int v = 0; v < NV; v++) {
-            vf sum = ((vf *)s->sum[i])[v];
-            if (s->chunks)
-                sum += ((vf *)s->total[i])[v];
-            ((vf *)s->total[i])[v] = sum;
-        }
-    s->chunks++;
-    zero_tiles();
-}
+} __attribute__((aligned(LINE))) copies;
 
 /* The units of a chunk after n more, which begin another chunk if it is complete. */
-LK_INLINE int64_t count_units(int64_t in_chunk, int n, buffers *s, const lk_gemm *g, const int two_rows, const int two_cols)
+LK_INLINE int64_t count_units(int64_t in_chunk, int n, tile_sums *s, const lk_gemm *g, const int two_rows, const int two_cols)
 {
     if (LK_INTEGERS) /* their sums have no chunks */
         return 0;
@@ -207,7 +145,7 @@ LK_INLINE int64_t count_units(int64_t in_chunk, int n, buffers *s, const lk_gemm
 }
 
 /* Rows of B of a step that has too few units for a tile, with zeros after them. */
-static __attribute__((noinline)) const char *b_filled(buffers *s, const char *b, int64_t pitch, int units, int two_cols)
+static __attribute__((noinline)) const char *b_filled(copies *s, const char *b, int64_t pitch, int units, int two_cols)
 {
     for (int k = 0; k < TILE_ROWS; k++)
         for (int v = 0; v <= two_cols; v++)
@@ -217,10 +155,11 @@ static __attribute__((noinline)) const char *b_filled(buffers *s, const char *b,
 }
 
 /* All sums; `left`: the units that two tiles are configured for, 0: none is. */
-LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const int two_cols, const int left)
+LK_INLINE void multiply(const lk_gemm *g, tile_sums *s, const int two_rows, const int two_cols, const int left)
 {
-    const a_rows upper = rows_from(g, 0, s->a[0][0]);
-    const a_rows lower = two_rows ? rows_from(g, TILE_ROWS, s->a[1][0]) : (a_rows){0};
+    copies copied;
+    const a_rows upper = rows_from(g, 0, copied.a[0][0]);
+    const a_rows lower = two_rows ? rows_from(g, TILE_ROWS, copied.a[1][0]) : (a_rows){0};
     const int64_t ldb = 4 * g->ldb, of_tap = (g->blocks - 1) * g->kb + g->kb_last;
     const char *b = g->b, *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
     int64_t in_chunk = 0;
@@ -276,8 +215,8 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
             if (exact)
                 STEP(6, 7);
             else {
-                b = b_filled(s, b_left, ldb, units, two_cols);
-                b_pitch = sizeof s->b[0];
+                b = b_filled(&copied, b_left, ldb, units, two_cols);
+                b_pitch = sizeof copied.b[0];
                 STEP(4, 5);
             }
             b = b_left + units * ldb;
@@ -286,11 +225,9 @@ LK_INLINE void multiply(const lk_gemm *g, buffers *s, const int two_rows, const 
     store_tiles(s, two_rows, two_cols);
 }
 
-#include "gemm_tiles_ends.inc"
-
 void LK_NAME(LK_TYPED(gemm_32x32))(const lk_gemm *g)
 {
-    buffers s;
+    tile_sums s;
     const int of_blocks = (int)((g->blocks > 1 ? g->kb : g->kb_last) % UNITS);
     const int wanted = of_blocks ? of_blocks : (int)(g->kb_last % UNITS);
     const int two_cols = g->cols > TILE_ROWS;
@@ -306,10 +243,7 @@ void LK_NAME(LK_TYPED(gemm_32x32))(const lk_gemm *g)
         multiply(g, &s, 1, 0, wanted);
     else
         multiply(g, &s, 0, two_cols, wanted);
-    if (g->cols == NR && !(g->pads || g->c_split || g->resume || g->accumulate || g->bias_row))
-        end_whole(g, &s);
-    else
-        end(g, &s);
+    end(g, &s);
 }
 
 /* peak_<type>_tiles: products of tiles and nothing else. */

@@ -1,0 +1,100 @@
+"""float32 on tile units: each number is the sum of two or three of bfloat16, its components, whose products are summed.
+
+A number x of float32 has 24 bits, one of bfloat16 8: x = x1 + x2 + x3, each of them what bfloat16 keeps of the rest.
+Of the nine products of x and w the six largest are summed ("standard"), or of two components three of four ("fast"). A
+tile unit multiplies bfloat16 some fifteen times as fast as FMA does float32, so six products take less than half of the
+time. Pixels are gathered as by im2col, for 1x1 as well, and split on the way; filters are split when they are packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..._core.nests.executor import NEVER
+from ..._core.nests.pixel_rows import PixelRows, split_panels
+from ..._core.runtime import registry
+from ..._core.runtime.registry import Kernel
+from ...choosing.machine import caches
+from ...choosing.machine_profile import scale
+from ...memory.arrays import empty
+from ..problem import ConvProblem
+from ..route import Arrays
+from .base import rows_of, tile_of
+from .sums import LINE_BYTES, MAX_ROW_BLOCK_BYTES, PixelSums, columns_of, seconds_of, units_of
+
+BYTES = 2  # of bfloat16
+CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the total each round once
+SPLIT_SECONDS = 0.15e-9  # of a number, on one thread
+FILTER_LINE_SECONDS = 1.2e-9  # of a line of a filter that is read from the last cache
+
+
+@lru_cache(8)
+def _multiplied(isa: str) -> bool:
+    return bool(rows_of("gemm", "bf16x3", isa))
+
+
+def has_components(types: str) -> bool:
+    """Whether this machine multiplies numbers of these types by their components."""
+    return types == "f32" and _multiplied(registry.isa())
+
+
+class Bf16Components(PixelSums):
+    """im2col whose matrix and filter hold the components of numbers."""
+
+    name, gather, packs = "im2col", True, 2.0
+
+    def __init__(self, components: int, accuracy: str) -> None:
+        self.filters, self._accuracy = f"bf16x{components}", accuracy
+
+    def accuracy(self, p: ConvProblem, threads: int) -> str:
+        return self._accuracy
+
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
+        return rows_of(self.family, self.filters, registry.isa()) if p.types.name == "f32" else ()
+
+    def alignment(self, p: ConvProblem, kernel: Kernel) -> int:
+        return LINE_BYTES
+
+    def depth(self, p: ConvProblem, kernel: Kernel) -> float:
+        return units_of(p.ic // p.groups * p.taps, kernel) / p.taps
+
+    def row_bytes(self, p: ConvProblem, kernel: Kernel) -> float:
+        return self.depth(p, kernel) * p.taps * kernel.kr * BYTES * tile_of(kernel).components
+
+    def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
+        """Half of the second cache: filters do not stay there, and are read as seldom as that allows."""
+        return max(caches().get(2, 0) // 2, MAX_ROW_BLOCK_BYTES)
+
+    def gathering(self, p: ConvProblem) -> float:
+        split = self.pixels(p) * p.ic * p.taps * SPLIT_SECONDS * scale().fma_f32
+        in_place = p.taps == 1 and not p.pads and self.run_in_memory(p) == p.ic // p.groups
+        return split + (0 if in_place else super().gathering(p))
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        """Tiles multiply so fast that they may wait for the filter."""
+        tiles = self.tiles(p, kernel, threads)
+        panels = p.groups * -(-columns_of(p) // kernel.nr)
+        filter_bytes = panels * kernel.nr * self.row_bytes(p, kernel)
+        read = 0.0
+        if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
+            blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
+            read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS * scale().copy_l3 / threads
+        return max(seconds_of(tiles.cycles, kernel), read) + self.gathering(p) / threads
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
+        return self.rows_of(p, kernel, threads, arrays, (CHUNK_K // kernel.kr, NEVER))
+
+    def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+        """Filter (O, I/G, *k) -> [G][panels][K tiles][components][units][nr][kr], K: taps and channels; bias ->
+        [G][panels][nr] or None."""
+        whole, bias = super().pack(p, kernel._replace(kr=1, tile=None), w, bias)
+        panels = whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2], kernel.nr)
+        tile = tile_of(kernel)
+        steps = -(-panels.shape[1] // tile.k_tile)
+        shape = len(panels), steps, tile.components, tile.k_tile // kernel.kr, kernel.nr, kernel.kr
+        packed = empty(shape, np.dtype(np.uint16), "filter")
+        split_panels(kernel.name, panels, packed)
+        return packed, bias
