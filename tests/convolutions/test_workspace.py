@@ -36,13 +36,17 @@ def test_nothing_is_allocated(name, layout, add):
     tracemalloc.start()
     with pytest.raises(ValueError, match=r"workspace of .* bytes, this call needs"):
         op(x, out, added, small)
-    tracemalloc.reset_peak()
-    before = tracemalloc.get_traced_memory()[0]
-    op(x, out, added, workspace)
-    most = tracemalloc.get_traced_memory()[1] - before
+    peaks = []
+    for _ in range(3):  # other threads of this process may allocate meanwhile
+        if add == "out":
+            out[...] = residual
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        op(x, out, added, workspace)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
     tracemalloc.stop()
     np.testing.assert_array_equal(out, want)
-    assert most < 8 << 10 < out.nbytes  # Python's own
+    assert min(peaks) < 8 << 10 < out.nbytes  # Python's own
 
 
 def test_what_is_no_workspace():

@@ -38,7 +38,7 @@ def problems(draw):
         shape.append(draw(st.sampled_from([600, 1500, 5000])))
     if draw(st.booleans()):
         shape = [n for n in shape if n] or [1]
-    while np.prod(shape) > 60000:
+    while np.prod([n for n in shape if n]) > 60000:  # an array that broadcasts may have 1 in the place of 0
         shape.pop(0)
     wide = draw(st.integers(0, 4)) == 0
     kinds = ["f64"] if wide else ["f32", "f32", "f32", "bf16", "f16", "u8", "s8"]
