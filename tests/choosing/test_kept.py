@@ -71,7 +71,8 @@ def test_threads_and_profile_are_part_of_the_key(folder, monkeypatch):
     "damage",
     [
         lambda text: text[:-9], lambda text: text[:9], lambda text: b"", lambda text: text.replace(b"1", b"2"),
-        lambda text: b"\xff\x00" * 99, lambda text: text + b" " * kept.MAX_BYTES, lambda text: text.split(b"\n")[1],
+        lambda text: text.replace(b"[1, 2]", b"[1, 3]"), lambda text: b"\xff\x00" * 99,
+        lambda text: text + b" " * kept.MAX_BYTES, lambda text: text.split(b"\n")[1],
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_none(folder, damage):
@@ -154,6 +155,18 @@ triples = st.tuples(
     st.sampled_from(["a", "b", "c", "d"]), st.sampled_from([1.0, float("nan"), float("inf"), -1.0, 1, "1", None]),
     st.sampled_from(["measured", "estimated", "else", 1]),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [["a", float("nan"), "estimated"], ["a", float("inf"), "estimated"], ["a", -1.0, "estimated"],
+     ["a", 1, "estimated"], ["a", 1.0, "else"], ["a", 1.0], ["b", 1.0, "estimated"], [None, 1.0, "estimated"], "a", None],
+)  # fmt: skip
+def test_one_entry_that_does_not_fit_is_enough(entry):
+    p = problem()
+    rankings = Rankings({repr(p): [entry, ["b", 1.0, "estimated"], ["c", 1.0, "measured"]]})
+    assert rankings.of(p) is None
+    assert Rankings({repr(p): [[n, 1.0, "measured"] for n in "cba"]}).of(p) is not None
 
 
 @given(anything | st.lists(triples.map(list), max_size=4))

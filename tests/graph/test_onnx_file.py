@@ -103,6 +103,23 @@ def test_no_message_changes_its_meaning():
         assert put_back(message)[0] == parsed(message)
 
 
+@pytest.mark.parametrize(
+    "more", [{"float_data": [1.0]}, {"data_location": TensorProto.EXTERNAL}, {"segment": TensorProto.Segment(begin=1)}]
+)
+def test_unusual_tensors_are_left_to_onnx(more):
+    proto = tensor(0, numbers())
+    proto.MergeFrom(TensorProto(**more))
+    assert not without_large(Source(filters(proto).SerializeToString()))[1]
+
+
+@pytest.mark.parametrize("lost", [1, 100, 4 * LARGE_BYTES, 4 * LARGE_BYTES + 20])
+def test_files_that_end_early_are_refused(tmp_path, lost):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(filters(tensor(0, numbers())).SerializeToString()[:-lost])
+    with pytest.raises(ValueError, match="no ONNX model"):
+        lk.onnx.load(path)
+
+
 @given(st.data())
 def test_damaged_messages_are_left_to_protobuf(data):
     whole = bytearray(filters(tensor(0, numbers(3)), tensor(1, numbers())).SerializeToString())

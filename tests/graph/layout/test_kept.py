@@ -80,8 +80,11 @@ def test_other_values_of_filters_are_decided_anew(folder, monkeypatch):
     decided(monkeypatch, Model(network(), threads=1))
     (file,) = folder.glob("plan-*.json")
     before = file.read_bytes()
+    other = Model(network(np.inf), threads=1)
     with np.errstate(invalid="ignore"):
-        assert decided(monkeypatch, Model(network(np.inf), threads=1))
+        assert decided(monkeypatch, other)
+    (program,) = other._programs.values()
+    assert program.plan.assigned is not None  # the layouts, too
     assert [*folder.glob("plan-*.json")] == [file] and file.read_bytes() != before
 
 
@@ -108,6 +111,7 @@ def changed(content, name, value):
         lambda c: changed(c, "kinds", lambda k: [[0, 2]] * len(k)), lambda c: changed(c, "kinds", [[None, "x"], 7]),
         lambda c: changed(c, "kinds", lambda k: [[-1, -1]] * len(k)), lambda c: changed(c, "kinds", [[1e400, 0]]),
         lambda c: changed(c, "merged", lambda m: m + [True]), lambda c: changed(c, "merged", lambda m: [not m[0]]),
+        lambda c: changed(c, "merged", []),
         lambda c: changed(c, "rankings", {}), lambda c: changed(c, "rankings", 7), lambda c: {},
         lambda c: changed(c, "rankings", lambda r: dict(zip(r, reversed(r.values())))),
         lambda c: changed(c, "rankings", lambda r: {k: [[n, float("nan"), s] for n, _, s in v] for k, v in r.items()}),
