@@ -160,7 +160,8 @@ triples = st.tuples(
 @pytest.mark.parametrize(
     "entry",
     [["a", float("nan"), "estimated"], ["a", float("inf"), "estimated"], ["a", -1.0, "estimated"],
-     ["a", 1, "estimated"], ["a", 1.0, "else"], ["a", 1.0], ["b", 1.0, "estimated"], [None, 1.0, "estimated"], "a", None],
+     ["a", 1, "estimated"], ["a", 1.0, "else"], ["a", 1.0], ["b", 1.0, "estimated"],
+     [None, 1.0, "estimated"], "a", None],
 )  # fmt: skip
 def test_one_entry_that_does_not_fit_is_enough(entry):
     p = problem()
