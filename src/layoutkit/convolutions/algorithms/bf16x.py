@@ -78,11 +78,12 @@ class Bf16Components(PixelSums):
         tiles = self.tiles(p, kernel, threads)
         panels = p.groups * -(-columns_of(p) // kernel.nr)
         filter_bytes = panels * kernel.nr * self.row_bytes(p, kernel)
+        blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
         read = 0.0
         if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
-            blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
             read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS * scale().copy_l3 / threads
-        return max(seconds_of(tiles.cycles, kernel), read) + self.gathering(p) / threads
+        # threads that share a block each split its rows
+        return max(seconds_of(tiles.cycles, kernel), read) + self.gathering(p) / min(threads, blocks)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         return self.rows_of(p, kernel, threads, arrays, (CHUNK_K // kernel.kr, NEVER))
