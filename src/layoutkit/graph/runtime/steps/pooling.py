@@ -83,8 +83,8 @@ def _flat(
     """
     channels, (taps, step, dilation, before) = x.shape[-1], windows[-1]
     lanes = vector_bytes(registry.isa()) // x.itemsize
-    if step != 1 or y.shape[-2] == 1 or not y.size:
-        return None
+    if step != 1 or not y.size or (means is None and y.shape[-2] == 1):
+        return None  # means of one column, too, are summed in the order of wider images, of which it may be a tile
     if means is None and channels >= lanes and dilation == 1 and taps in BY_COLUMN:
         return None
     small = channels <= MOST_VECTORS * lanes and x.strides[3] <= MOST_BYTES
