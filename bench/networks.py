@@ -54,6 +54,7 @@ def files(args: argparse.Namespace, folder: Path) -> list[Path]:
     if not args.zoo:
         return [Path(name) for name in args.models] or sorted(LIGHT.glob("light_*.onnx"))
     folder = Path(args.folder) if args.folder else folder
+    folder.mkdir(parents=True, exist_ok=True)
     # in a process of its own: what it takes must not count as the memory of the processes that are compared
     process = multiprocessing.get_context("spawn").Process(target=export, args=(args.only, folder, args.exporter))
     process.start()

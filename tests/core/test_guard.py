@@ -121,9 +121,11 @@ def test_turns_come_in_the_order_in_which_threads_ask():
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_as_many_threads_as_there_are_turns(most):
     turns, inside, seen, counts = Turns(most), [], [], [0] * 8
-    end = time.monotonic() + 0.3
+    begin = threading.Barrier(8)
 
     def work(n):
+        begin.wait()
+        end = time.monotonic() + 0.3
         while time.monotonic() < end:
             with turns.turn():
                 inside.append(n)
