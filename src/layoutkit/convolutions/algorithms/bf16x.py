@@ -2,7 +2,8 @@
 
 A number x of float32 has 24 bits, one of bfloat16 8: x = x1 + x2 + x3, each of them what bfloat16 keeps of the rest.
 Of the nine products of x and w the six largest are summed ("standard"), or of two components three of four ("fast"). A
-tile unit multiplies bfloat16 some fifteen times as fast as FMA does float32, so six products take 0.4 of the time. Pixels are gathered as by im2col, for 1x1 as well, and split on the way; filters are split when they are packed.
+tile unit multiplies bfloat16 some fifteen times as fast as FMA does float32, so six products take 0.4 of the time.
+Pixels are gathered as by im2col, for 1x1 as well, and split on the way; filters are split when they are packed.
 """
 
 from __future__ import annotations
