@@ -13,6 +13,6 @@ class PixelTiles:
     cycles: float
     def __init__(
         self, geometry: Sequence[object], sizes: tuple[int, int, int], cycles: TileCycles,
-        channels: tuple[int, int, int], leaves_out: bool, max_block_tiles: int, threads: int,
+        channels: tuple[int, float, float], leaves_out: bool, max_block_tiles: int, threads: int,
     ) -> None: ...  # fmt: skip
     def pixels(self) -> Iterator[tuple[int, int, int, int]]: ...

@@ -150,7 +150,7 @@ class PixelSums(_Sums):
 
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
         """The tiles of its pixels, in blocks whose input stays in L2 together with a filter panel."""
-        units, run = self.depth(p, kernel), units_of(self.run_of(p), kernel)
+        units, run = self.depth(p, kernel), float(units_of(self.run_of(p), kernel))
         if tile_of(kernel).cycles.rows_at_once > 1:  # one pointer tells where all rows are, or they are copied
             run = units * p.taps if self.gather or equidistant(p) else STAGED_RUN
         row_bytes = self.row_bytes(p, kernel)
