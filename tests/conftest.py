@@ -96,10 +96,10 @@ def pytest_sessionfinish(session):
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch):
     """Saving costs does not take the second that a machine profile takes, and networks are planned in every test."""
-    from layoutkit.choosing import kept, machine_profile
+    from layoutkit.choosing import decision_files, machine_profile
 
     monkeypatch.setattr(machine_profile, "measure_once", lambda table: False)
-    monkeypatch.setattr(kept, "MAX_FILES", 0)
+    monkeypatch.setattr(decision_files, "MAX_FILES", 0)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import layoutkit as lk
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 
-ISA = next(isa for isa in EMULATED if "amx" in isa)
+ISA = next((isa for isa in EMULATED if "amx" in isa), None)
+pytestmark = pytest.mark.skipif(ISA is None, reason="the rows around emulated tiles are compiled for AVX-512")
 PRODUCTS_LEFT_OUT = {3: 2.0, 2: 3 * 2.0**8}  # in 2^-24 of |x w|
 ACCURACY = {3: "standard", 2: "fast"}
 TINY = 2.0**-125  # what a component that is denormal may be off

@@ -166,8 +166,8 @@ def test_numbers_of_float32_are_multiplied_by_their_components(kernel, seed, dep
         np.testing.assert_array_equal(c, want)
 
 
-def test_panels_to_take_apart_are_checked():
-    kernel = next(k for k in ROWS if k.tile.components)
+@pytest.mark.parametrize("kernel", [k for k in ROWS if k.tile.components], ids=lambda k: k.name)
+def test_panels_to_split_are_checked(kernel):
     other = next(k for k in ROWS if not k.tile.components)
     w, out = np.zeros((1, 40, 32), np.float32), np.zeros((1, 2, kernel.tile.components, 16, 32, 2), np.uint16)
     for wrong in ((w[:, :, ::2], out), (w.astype(np.float64), out), (w, out[:, :1]), (w[:, ::2], out[:, :1])):

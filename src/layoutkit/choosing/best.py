@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._core.runtime import registry
-from . import kept, tuning
+from . import decision_files, tuning
 from .cache import plans
 from .machine_profile import scaled
 from .measuring import first_use
@@ -15,7 +15,7 @@ from .table import cost_table
 
 def choices(problem: Problem) -> tuple[Choice, ...]:
     """The candidates of a problem, best first; where tuning measures, they are measured first."""
-    rankings = kept.current()
+    rankings = decision_files.current()
     if rankings is not None and (found := rankings.of(problem)) is not None:
         return found
     if tuning.mode() == "measure" and problem.work:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
-from . import kept, tuning
+from . import decision_files, tuning
 from .best import reconsider
 from .costfile import Cost
 from .problem import Choice, Problem
@@ -63,7 +63,7 @@ def learns(ranked: Sequence[Choice]) -> bool:
     """Whether calls learn, given their ranked candidates."""
     return (
         tuning.mode() == "learn"
-        and kept.current() is None  # a network is being planned: what that packs is packed once
+        and decision_files.current() is None  # a network is being planned: what that packs is packed once
         and len(ranked) > 1
         and ranked[0].source == "estimated"
         and ranked[0].seconds >= MIN_EXPECTED_SECONDS

@@ -11,11 +11,11 @@ import numpy as np
 
 from .._core.runtime.guard import Lock
 from .._core.runtime.pool import trim
-from ..choosing.kept import Rankings
+from ..choosing.decision_files import Rankings
 from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
 from .ir import Graph
-from .layout import kept
+from .layout import decisions
 from .layout.assign import cost
 from .layout.costs import Costs
 from .layout.plan import LayoutPlan, simplified, with_decided, with_layouts
@@ -246,11 +246,11 @@ class Model:
         plan, rankings, file = self._laid_out(arrays, costs, anew)
         with rankings.used():
             program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold
-        decisions = kept.Kept(plan.decided, rankings)
-        if plan.assigned is None and not kept.fits(decisions):
+        made = decisions.Decisions(plan.decided, rankings)
+        if plan.assigned is None and not decisions.fits(made):
             return self._made(arrays, anew=True)
         if file is not None:
-            kept.write(file, decisions)
+            decisions.write(file, made)
         return program
 
     def _laid_out(
@@ -259,12 +259,12 @@ class Model:
         """The layouts for inputs of such shapes, what is known about their problems, and the file to keep both in."""
         shapes = {name: array.shape for name, array in arrays.items()}
         graph, known = simplified(self.graph.with_constants({name: arrays[name] for name in self._by_value}), shapes)
-        file = kept.file_of(graph, known, costs, self._layouts)
-        decisions = None if file is None or anew else kept.read(file)
-        if decisions is None:
+        file = decisions.file_of(graph, known, costs, self._layouts)
+        found = None if file is None or anew else decisions.read(file)
+        if found is None:
             return with_layouts(graph, known, costs, self._layouts), Rankings(), file
         try:
-            return with_decided(graph, known, costs, decisions.decided), decisions.rankings, file
+            return with_decided(graph, known, costs, found.decided), found.rankings, file
         except ValueError:  # of another network
             del graph, known
             return self._laid_out(arrays, costs, anew=True)

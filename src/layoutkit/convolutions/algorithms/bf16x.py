@@ -9,7 +9,6 @@ Pixels are gathered as by im2col, for 1x1 as well, and split on the way; filters
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -27,18 +26,13 @@ from .sums import LINE_BYTES, MAX_ROW_BLOCK_BYTES, PixelSums, columns_of, second
 
 BYTES = 2  # of bfloat16
 CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the total each round once
-SPLIT_SECONDS = 0.15e-9  # of a number, on one thread
-FILTER_LINE_SECONDS = 1.2e-9  # of a line of a filter that is read from the last cache
-
-
-@lru_cache(8)
-def _multiplied(isa: str) -> bool:
-    return bool(rows_of("gemm", "bf16x3", isa))
+SPLIT_SECONDS = 0.15e-9  # of a number, on one thread: 27 instructions for 32
+FILTER_LINE_SECONDS = 1.2e-9  # of a line of a filter that is read from the last cache: a little more than a copy
 
 
 def has_components(types: str) -> bool:
     """Whether this machine multiplies numbers of these types by their components."""
-    return types == "f32" and _multiplied(registry.isa())
+    return types == "f32" and bool(rows_of("gemm", "bf16x3", registry.isa()))
 
 
 class Bf16Components(PixelSums):

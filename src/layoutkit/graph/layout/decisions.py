@@ -1,7 +1,8 @@
 """What was decided about a network, kept for later processes: the layouts, and the order of the candidates of problems.
 
-The file (see `choosing.kept`) is of the folded graph: its operators, and all that is known of its tensors. What filters
-hold is not part of that: it changes convolutions, and where one is not among those of the file, all is decided again.
+The file (see `choosing.decision_files`) is of the folded graph: its operators, and all that is known of its tensors.
+What filters hold is not part of that: it changes convolutions, and where one is not among those of the file, all is
+decided again.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...choosing import kept
-from ...choosing.kept import Rankings
+from ...choosing import decision_files
+from ...choosing.decision_files import Rankings
 from ...convolutions.order import reproducible
 from ...reorders.problem import ReorderProblem
 from ..ir import Graph
@@ -25,7 +26,7 @@ from .plan import Decided
 MAX_VALUE_BYTES = 1 << 10  # of a constant whose values count: shapes, axes, indices
 
 
-class Kept(NamedTuple):
+class Decisions(NamedTuple):
     """The decisions about a network."""
 
     decided: Decided
@@ -44,7 +45,7 @@ def file_of(graph: Graph, known: Mapping[str, Known], costs: Costs, layouts: str
             yield f"{name} {of.dtype.str} {of.shape} {of.stored} {'' if of.value is None else _written(of.value)}"
 
     try:
-        return kept.path_of("\n".join(what()))
+        return decision_files.path_of("\n".join(what()))
     except TypeError:  # an attribute of another kind
         return None
 
@@ -65,9 +66,9 @@ def _written(value: Any) -> str:
     raise TypeError(f"an attribute of type {type(value).__name__}")
 
 
-def read(path: Path) -> Kept | None:
+def read(path: Path) -> Decisions | None:
     """The decisions in a file; None if there are none."""
-    content = kept.read(path)
+    content = decision_files.read(path)
     if content is None:
         return None
     try:
@@ -75,15 +76,15 @@ def read(path: Path) -> Kept | None:
         kinds = [(int(source), int(result)) for source, result in content["kinds"]]
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
-    return Kept(Decided(merged, kinds), Rankings(content.get("rankings")))
+    return Decisions(Decided(merged, kinds), Rankings(content.get("rankings")))
 
 
-def write(path: Path, decisions: Kept) -> None:
+def write(path: Path, decisions: Decisions) -> None:
     """Keep the decisions about a network, if any had to be made."""
     if decisions.rankings.ranked:
-        kept.write(path, {**decisions.decided._asdict(), "rankings": decisions.rankings.content})
+        decision_files.write(path, {**decisions.decided._asdict(), "rankings": decisions.rankings.content})
 
 
-def fits(decisions: Kept) -> bool:
+def fits(decisions: Decisions) -> bool:
     """Whether layouts that were kept are those of this network: convolutions are not if filters have other values."""
     return all(isinstance(problem, ReorderProblem) for problem in decisions.rankings.ranked)

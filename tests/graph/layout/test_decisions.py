@@ -7,7 +7,7 @@ import pytest
 from oracle.network import evaluate
 
 import layoutkit as lk
-from layoutkit.choosing import best, kept
+from layoutkit.choosing import best, decision_files
 from layoutkit.choosing.table import cost_table
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layout import siblings
@@ -37,7 +37,7 @@ def network(special=1.0):
 
 @pytest.fixture
 def folder(cache_dir, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_FILES", 9)
+    monkeypatch.setattr(decision_files, "MAX_FILES", 9)
     monkeypatch.setattr(siblings, "STEP_SECONDS", 1.0)  # they are merged
     cost_table.load()
     return cache_dir
@@ -94,7 +94,7 @@ def test_a_reorder_that_a_file_lacks_is_added(folder, monkeypatch):
     before = json.loads(file.read_text().split("\n")[1])
     rankings = {key: value for key, value in before["rankings"].items() if not key.startswith("ReorderProblem")}
     lacking = len(before["rankings"]) - len(rankings)
-    kept.write(file, before | {"rankings": rankings})
+    decision_files.write(file, before | {"rankings": rankings})
     assert 0 < decided(monkeypatch, Model(network(), threads=1)) == lacking
     assert json.loads(file.read_text().split("\n")[1]) == before
 
@@ -122,7 +122,7 @@ def test_whatever_a_file_says_results_are_right(folder, monkeypatch, change):
     decided(monkeypatch, Model(network(), threads=1))
     (file,) = folder.glob("plan-*.json")
     content = json.loads(file.read_text().split("\n")[1])
-    kept.write(file, change(content))
+    decision_files.write(file, change(content))
     decided(monkeypatch, Model(network(), threads=1))
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from problems import Known
 
 import layoutkit as lk
-from layoutkit.choosing import kept
+from layoutkit.choosing import decision_files
 from layoutkit.choosing.best import choices
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.kept import Rankings
+from layoutkit.choosing.decision_files import Rankings
 from layoutkit.choosing.problem import Candidate
 from layoutkit.choosing.table import cost_table
 
@@ -22,36 +22,36 @@ keys = (f"test kept {i}" for i in itertools.count())
 
 @pytest.fixture
 def folder(cache_dir, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_FILES", 5)
+    monkeypatch.setattr(decision_files, "MAX_FILES", 5)
     cost_table.load()
     return cache_dir
 
 
 def test_what_is_written_is_read(folder):
-    path = kept.path_of("a network")
-    assert kept.read(path) is None
-    kept.write(path, {"kinds": [1, 2]})
-    assert kept.read(path) == {"kinds": [1, 2]} and path.parent == folder
-    assert kept.path_of("a network") == path != kept.path_of("another")
+    path = decision_files.path_of("a network")
+    assert decision_files.read(path) is None
+    decision_files.write(path, {"kinds": [1, 2]})
+    assert decision_files.read(path) == {"kinds": [1, 2]} and path.parent == folder
+    assert decision_files.path_of("a network") == path != decision_files.path_of("another")
 
 
 def test_costs_are_part_of_the_key(folder):
-    before, key = kept.path_of("a network"), next(keys)
+    before, key = decision_files.path_of("a network"), next(keys)
     cost_table.record(key, "a", Cost(1.0, 1.0, 0.0, 1))
-    assert kept.path_of("a network") is None  # no other process knows them
+    assert decision_files.path_of("a network") is None  # no other process knows them
     cost_table.save()
     cost_table.load()
-    after = kept.path_of("a network")
+    after = decision_files.path_of("a network")
     assert after not in (None, before)
     cost_table.record(key, "b", Cost(1.0, 1.0, 0.0, 1), doubtful=True)
-    assert kept.path_of("a network") is None
+    assert decision_files.path_of("a network") is None
 
 
 @pytest.mark.parametrize("mode", ["measure", "off"])
 def test_nothing_is_found_while_tuning_measures_or_is_off(folder, mode):
     before = lk.tuning(mode)
     try:
-        assert kept.path_of("a network") is None
+        assert decision_files.path_of("a network") is None
     finally:
         lk.tuning(before)
 
@@ -60,11 +60,11 @@ def test_threads_and_profile_are_part_of_the_key(folder, monkeypatch):
     from layoutkit.choosing import machine, model
     from layoutkit.choosing.machine_profile import UNIT_SCALE
 
-    before = kept.path_of("a network")
+    before = decision_files.path_of("a network")
     monkeypatch.setattr(model, "this_machine", lambda: UNIT_SCALE._replace(stream=2.0))
-    other_profile = kept.path_of("a network")
+    other_profile = decision_files.path_of("a network")
     monkeypatch.setattr(machine, "build", lambda: "another")
-    assert len({before, other_profile, kept.path_of("a network")}) == 3
+    assert len({before, other_profile, decision_files.path_of("a network")}) == 3
 
 
 @pytest.mark.parametrize(
@@ -72,56 +72,56 @@ def test_threads_and_profile_are_part_of_the_key(folder, monkeypatch):
     [
         lambda text: text[:-9], lambda text: text[:9], lambda text: b"", lambda text: text.replace(b"1", b"2"),
         lambda text: text.replace(b"[1, 2]", b"[1, 3]"), lambda text: b"\xff\x00" * 99,
-        lambda text: text + b" " * kept.MAX_BYTES, lambda text: text.split(b"\n")[1],
+        lambda text: text + b" " * decision_files.MAX_BYTES, lambda text: text.split(b"\n")[1],
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_none(folder, damage):
-    path = kept.path_of("a network")
-    kept.write(path, {"kinds": [1, 2]})
+    path = decision_files.path_of("a network")
+    decision_files.write(path, {"kinds": [1, 2]})
     path.write_bytes(damage(path.read_bytes()))
-    assert kept.read(path) is None
+    assert decision_files.read(path) is None
 
 
 @pytest.mark.parametrize("body", ["[]", "7", '{"of": 1}', "{}", "[" * 100_000, "NaN"])
 def test_anything_else_is_none(folder, body):
-    path = kept.path_of("a network")
-    path.write_text(f"{kept._head(body)}\n{body}")
-    assert kept.read(path) is None
+    path = decision_files.path_of("a network")
+    path.write_text(f"{decision_files._head(body)}\n{body}")
+    assert decision_files.read(path) is None
 
 
 def test_the_file_of_another_network_is_none(folder):
-    one, other = kept.path_of("a network"), kept.path_of("another")
-    kept.write(one, {"kinds": []})
+    one, other = decision_files.path_of("a network"), decision_files.path_of("another")
+    decision_files.write(one, {"kinds": []})
     os.replace(one, other)
-    assert kept.read(other) is None
+    assert decision_files.read(other) is None
 
 
 def test_the_oldest_make_room(folder):
     (folder / "plan-of-a-house.txt").write_text("mine")
-    paths = [kept.path_of(f"network {i}") for i in range(9)]
+    paths = [decision_files.path_of(f"network {i}") for i in range(9)]
     for age, path in enumerate(paths):
-        kept.write(path, {})
+        decision_files.write(path, {})
         os.utime(path, (age, age))
-    assert [kept.read(path) is not None for path in paths] == [False] * 4 + [True] * 5
-    kept.write(paths[-1], {"again": 1})  # takes no more room
-    assert kept.read(paths[4]) == {} and (folder / "plan-of-a-house.txt").exists()
+    assert [decision_files.read(path) is not None for path in paths] == [False] * 4 + [True] * 5
+    decision_files.write(paths[-1], {"again": 1})  # takes no more room
+    assert decision_files.read(paths[4]) == {} and (folder / "plan-of-a-house.txt").exists()
 
 
 def test_what_cannot_be_written_is_not(folder, monkeypatch):
-    path = kept.path_of("a network")
-    kept.write(path, {"long": "x" * kept.MAX_BYTES})
+    path = decision_files.path_of("a network")
+    decision_files.write(path, {"long": "x" * decision_files.MAX_BYTES})
     assert not path.exists()
     monkeypatch.setattr(cost_table, "read_only", True)
-    kept.write(path, {})
+    decision_files.write(path, {})
     assert not path.exists()
     monkeypatch.undo()
     (folder / "file").write_text("")
     monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", str(folder / "file" / "under it"))
-    kept.write(folder / "file" / "under it" / path.name, {})
+    decision_files.write(folder / "file" / "under it" / path.name, {})
     monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", "relative")
-    monkeypatch.setattr(kept, "MAX_FILES", 5)
+    monkeypatch.setattr(decision_files, "MAX_FILES", 5)
     with pytest.warns(RuntimeWarning, match="absolute"):
-        assert kept.path_of("a network") is None
+        assert decision_files.path_of("a network") is None
 
 
 def problem():
