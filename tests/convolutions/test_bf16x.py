@@ -89,6 +89,15 @@ def test_errors_stay_within_the_bound(components, data):
     assert off(x, w, components, layout, stride, padding, dilation, groups).max(initial=0) <= 1
 
 
+@pytest.mark.parametrize("components", [3, 2])
+@pytest.mark.parametrize("kind", ["random", "same signs", "halves"])
+def test_long_sums_are_taken_in_chunks(kind, components):
+    """Of 1024 products, whose totals are added; inputs as large as the bound holds for."""
+    rng = np.random.default_rng(5)
+    x, w = numbers(rng, kind, (1, 1700, 9)) * np.float32(2.0**62), numbers(rng, kind, (3, 1700, 3))
+    assert off(x, w, components, "NWC", (2,), ((1, 1),), (1,), 1).max() <= 1
+
+
 @pytest.mark.parametrize(("components", "least"), [(3, 0.01), (2, 0.25)])
 def test_the_bound_is_not_far_from_what_is_reached(components, least):
     """Rests of all components of one sign: what is left out adds up."""
