@@ -24,8 +24,9 @@ def test_every_candidate_has_an_estimate(level, case):
     src, dst, shape, width, _ = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(problems, "level_of", lambda nbytes: level)
-        found = list(ReorderProblem(src, dst, tuple(shape), width, 1).candidates())
-    assert found and all(0 <= c.estimate < inf for c in found)
+        problem = ReorderProblem(src, dst, tuple(shape), width, 1)
+        found = list(problem.candidates())
+        assert found and all(0 < problem.least_estimate() < c.estimate < inf for c in found)
 
 
 def test_candidates_within_the_caches_are_variants_with_costs():

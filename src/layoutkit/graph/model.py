@@ -16,7 +16,6 @@ from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
 from .ir import Graph
 from .layout import decisions
-from .layout.assign import cost
 from .layout.costs import Costs
 from .layout.plan import LayoutPlan, simplified, with_decided, with_layouts
 from .layout.rules import RULES
@@ -145,15 +144,15 @@ class Model:
         if isinstance(program, Staged):
             return program.explain(arrays)
         plan = program.plan
-        assert plan.assigned is not None
+        assert plan.assigned is not None and plan.problem is not None
         operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
         lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
-        seconds, bound = cost(plan.assigned.values, plan.factors), plan.assigned.bound
+        seconds, bound = plan.assigned.seconds, plan.assigned.bound
         least = "the least of all" if bound == seconds else f"none takes less than {bound * 1e3:.3g} ms"
         lines.append(f"layouts: {seconds * 1e3:.3g} ms predicted, {least}")
-        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in plan.uniform().items()]
+        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in plan.problem.uniform().items()]
         for name, rule in RULES.items():
-            lines.append(f"  by {name}: {plan.seconds(rule(plan.graph, plan.known)) * 1e3:.3g} ms")
+            lines.append(f"  by {name}: {plan.problem.seconds(rule(plan.graph, plan.known)) * 1e3:.3g} ms")
         by_numpy = counted(step.op for step in program.steps if step.call is not None)
         lines += [f"run by numpy: {', '.join(by_numpy)}"] if by_numpy else []
         lines += [*told_of(fused(self.graph, plan.graph, plan.known)), ""]

@@ -80,3 +80,5 @@ COSTS: dict[str, dict[str, Counts | SlabCounts | WindowCounts]] = {
         "stream whole": Counts(19.5, 1.54, 1.47, 3.92, 4.27, 3.13, 2.97, 1.58, 1.43, 1.07, 1.28, 1.87, 2.63),
     },
 }
+
+LEAST_LINE_NS = {INNER: 0.8, SHARED: 1.2, MEMORY: 1.8}  # less than a line of the destination takes by any of these

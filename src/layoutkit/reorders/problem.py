@@ -21,10 +21,10 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .costs import INNER, MEMORY
+from .costs import INNER, LEAST_LINE_NS, MEMORY
 from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
 from .features import reorder_features
-from .loops import SINGLE_STEP, Loop
+from .loops import LINE_BYTES, SINGLE_STEP, Loop
 from .nest import Blocking, Nest
 from .nests import copy_nests
 from .pieces import Side, pieces
@@ -121,6 +121,13 @@ class ReorderProblem(Problem):
                 seconds = seconds_of(level, *counted) * (1 + i / TIE) / threads
                 build = partial(program, t, name, bytes(self.width))
                 yield Candidate(name, seconds, build, describe=variant.words)
+
+    def least_estimate(self) -> float:
+        """Fewer seconds than any candidate is estimated at, whatever the layouts: what writing the elements takes."""
+        by = scale()
+        least = min(by.copy_l2, by.copy_l3, by.copy_memory, by.stream)
+        lines = self.width * prod(self.shape) / LINE_BYTES
+        return 1e-9 * lines * LEAST_LINE_NS[level_of(self.work)] * least / self.threads
 
     def evicts(self, name: str) -> bool:
         """Whether a variant writes past caches that could hold source and destination: it may be the fastest, but who

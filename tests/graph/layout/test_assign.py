@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit.graph.layout import assign, plan
+from layoutkit.graph.layout import assign, problem
 from layoutkit.graph.layout.assign import Factor, cost, moved, solve
 from layoutkit.graph.layout.elimination import order_of
 from layoutkit.graph.operators.layouts import PLAIN
@@ -80,17 +80,18 @@ def brought(values, maker, readers, moves):
     return sum(moves[made, to] for to in set(read) - {made})
 
 
-@pytest.mark.parametrize("few", [0, 1, plan.FEW_READERS, 9])
+@pytest.mark.parametrize("few", [0, 1, problem.FEW_READERS, 9])
 @pytest.mark.parametrize("entries", [1, assign.MAX_TABLE])
 @given(tensors())
-def test_tensors_of_many_readers_are_brought_to_each_layout_once(few, entries, problem):
-    seconds, all_tensors = problem
+def test_tensors_of_many_readers_are_brought_to_each_layout_once(few, entries, case):
+    seconds, all_tensors = case
     sizes, factors = [3] * len(seconds), [Factor((v,), np.array(s)) for v, s in enumerate(seconds)]
     for maker, readers, moves in all_tensors:
         if len(readers) > few:
-            factors += plan._of_many(maker, readers, moves, sizes)
+            factors += problem._of_many(maker, readers, moves, len(sizes))
+            sizes += [2] * 3
         else:
-            factors += plan._of_few(maker, readers, moves)
+            factors += problem._of_few(maker, readers, moves)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assign, "MAX_TABLE", entries)
         patch.setattr(assign, "SMALL_TABLE", entries)

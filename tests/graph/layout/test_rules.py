@@ -68,8 +68,8 @@ def test_no_rule_costs_less_than_the_assignment():
     g = graph(CONV, Node("Sigmoid", ("a",), ("b",)), pool)
     laid = choose_layouts(g, {"x": SHAPE}, Costs(1, "standard"))
     for rule in RULES.values():
-        assert laid.seconds(rule(laid.graph, laid.known)) >= laid.assigned.seconds * (1 - 1e-9)
-    assert laid.seconds([PLAIN] * len(laid.graph.nodes)) == pytest.approx(laid.uniform()[NAMES[PLAIN]])
+        assert laid.problem.seconds(rule(laid.graph, laid.known)) >= laid.assigned.seconds * (1 - 1e-9)
+    assert laid.problem.seconds([PLAIN] * len(laid.graph.nodes)) == pytest.approx(laid.problem.uniform()[NAMES[PLAIN]])
 
 
 @pytest.mark.parametrize(("axis", "place"), [(0, 0), (1, 3), (2, 1), (3, 2), (-1, 2)])

@@ -38,6 +38,9 @@ class Factor(NamedTuple):
     seconds: np.ndarray
 
 
+Order = tuple[list[int], bool]  # of the variables; whether it is exact
+
+
 class Assigned(NamedTuple):
     """A value for every variable, the cost, and a lower bound of all costs: equal to the cost where it is exact."""
 
@@ -46,12 +49,13 @@ class Assigned(NamedTuple):
     bound: float
 
 
-def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
+def solve(sizes: Sequence[int], factors: Sequence[Factor], order: Order | None = None) -> Assigned:
     """The assignment of least cost: exact unless a table would have more than `MAX_TABLE` entries, or all of them
-    together more than `MAX_TABLES`; then a good one, and a bound, which may still prove that it is the best."""
-    order, exact = order_of(sizes, [f.variables for f in factors], MAX_TABLE, MAX_TABLES)
+    together more than `MAX_TABLES`; then a good one, and a bound, which may still prove that it is the best. `order`:
+    what `order_for` says of factors of the same variables."""
+    eliminating, exact = order or order_for(sizes, factors)
     most = MAX_TABLE if exact else max(SMALL_TABLE, SMALL_TABLES // len(sizes))
-    eliminated, bound = _eliminated(order, sizes, factors, most)
+    eliminated, bound = _eliminated(eliminating, sizes, factors, most)
     values = [0] * len(sizes)
     for at, known in reversed(eliminated):
         values[at] = _best(at, values, known, sizes[at]) if isinstance(known, list) else int(_at(known, values))
@@ -59,6 +63,11 @@ def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
         _improve(values, sizes, factors)
     best = assigned(values, factors, bound)
     return best._replace(bound=best.seconds) if exact else best
+
+
+def order_for(sizes: Sequence[int], factors: Sequence[Factor]) -> Order:
+    """The order in which variables are eliminated, and whether the tables stay small."""
+    return order_of(sizes, [f.variables for f in factors], MAX_TABLE, MAX_TABLES)
 
 
 def assigned(values: Sequence[int], factors: Sequence[Factor], bound: float) -> Assigned:

@@ -13,6 +13,8 @@ import numpy as np
 from ..._core.runtime.registry import STEPS
 from ...choosing import tuning
 from ...choosing.best import choices
+from ...choosing.machine_profile import scaled
+from ...choosing.model import this_machine
 from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
 from ...choosing.threads import check_threads
@@ -50,22 +52,41 @@ class Costs:
 
     def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
         self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
-        self._moves: dict[tuple[int, ...], np.ndarray] = {}
+        self._moves: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
+        self._measured = frozenset(cost_table.problems())
         self._convolutions: dict[tuple[tuple[int, ...], ConvProblem | TransposedTask], np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
-        """Seconds of reordering a tensor from each layout to each other."""
-        shape, width = of.shape, of.itemsize
-        seconds = self._moves.get((*shape, width))
-        if seconds is None:
-            layouts = layouts_of(len(shape))
-            seconds = self._moves[(*shape, width)] = np.zeros((len(layouts),) * 2)
-            threads = useful_threads(width * prod(shape), self.threads)
-            for i, src in enumerate(layouts):
-                for j, dst in enumerate(layouts):
-                    if i != j:
-                        seconds[i, j] = _move_seconds(ReorderProblem(src, dst, shape, width, threads))
-        return seconds
+        """Seconds of reordering a tensor from each layout to each other, those without a price at least."""
+        return self._moves_of(of)[0]
+
+    def price(self, of: Known, pairs: Sequence[tuple[int, int]]) -> int:
+        """Give reorders of a tensor between such kinds of layouts their real costs; returns how many had none."""
+        seconds, priced = self._moves_of(of)
+        new = [pair for pair in pairs if not priced[pair]]
+        for pair in new:
+            seconds[pair], priced[pair] = _move_seconds(self._move(of, *pair)), True
+        return len(new)
+
+    def _moves_of(self, of: Known) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds of reorders, and which of them have a price: those that were measured, or are now, from the start."""
+        key = *of.shape, of.itemsize
+        found = self._moves.get(key)
+        if found is None:
+            n = len(layouts_of(len(of.shape)))
+            same, measuring = np.eye(n, dtype=bool), tuning.mode() == "measure"
+            with scaled(this_machine()):
+                least = self._move(of, PLAIN, PLAIN).least_estimate()
+            found = self._moves[key] = np.where(same, 0.0, least), same
+            if measuring or self._measured:
+                pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+                self.price(of, [pair for pair in pairs if measuring or self._move(of, *pair).key in self._measured])
+        return found
+
+    def _move(self, of: Known, source: int, result: int) -> ReorderProblem:
+        layouts = layouts_of(len(of.shape))
+        threads = useful_threads(of.itemsize * prod(of.shape), self.threads)
+        return ReorderProblem(layouts[source], layouts[result], of.shape, of.itemsize, threads)
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """Seconds by the layouts of input and result; infinite for pairs that are not considered."""
@@ -120,8 +141,8 @@ class Costs:
         x = known[node.inputs[0]]
         seconds = np.full((len(layouts_of(len(x.shape))),) * 2, np.inf)
         moving, free = relabelled_kinds(node, x)
-        moved = self.moves(x)
-        seconds[moving] = moved[free[::-1]]
+        self.price(x, [free[::-1]])
+        seconds[moving] = self.moves(x)[free[::-1]]
         seconds[free] = 0
         return seconds
 

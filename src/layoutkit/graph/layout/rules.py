@@ -11,7 +11,7 @@ from ..ir import Graph, Node
 from ..operators import OPERATORS, Follows, Known
 from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import BLOCKED, LAST, PLAIN
-from .plan import kinds_of
+from .kinds import kinds_of
 
 Knowledge = Mapping[str, Known]
 Rule = Callable[[Graph, Knowledge], list[int]]
