@@ -194,6 +194,17 @@ LK_INLINE vf times_sigmoid(vf x, real most, vf up)
     return choose_by_sign(x, over * DOWN, over);
 }
 
+/* factor / (1 + e^-x). Below -UP both sides of the fraction are scaled by 2^-UP, so that e^-x stays finite down to -SILU,
+ * where the result has underflowed unless the factor is large; there 1, which is not scaled, is negligible. */
+LK_INLINE vf over_1_plus_power(vf factor, vf x)
+{
+    const vf limited = between(x, -SILU, EXP_NEGLIGIBLE);
+    const vi scale = EXPONENT_BIAS - ((limited < (real)-UP) & UP); /* as the exponent of a number */
+    const exponent e = exponent_of(-limited);
+    const vf power = (vf)((e.n + scale) << MANTISSA_BITS);
+    return factor * (vf)(scale << MANTISSA_BITS) / fused(polynomial(inverse_factorial, EXP_TERMS, e.r), power, splat(1));
+}
+
 /* x with the sign of `of`; x is not negative. */
 LK_INLINE vf with_sign_of(vf x, vf of) { return (vf)((vi)x | ((vi)of & SIGN)); }
 
@@ -251,7 +262,7 @@ LK_INLINE vf logarithm_or_special(vf v, vf x)
     return choose(x >= (real)0, v, choose(x == x, none, x));
 }
 
-/* 1 / (1 + e^-x), or where `factor` is not 1, that times it. Given e^-|x| = e * 2^n. */
+/* factor / (1 + e^-v), given e^-|v| = e * 2^n, and whether v is negative. */
 LK_INLINE vf sigmoid_of(vi negative, vf factor, vf e, vi n)
 {
     const vf over = factor / (scaled(e, n) + (real)1);

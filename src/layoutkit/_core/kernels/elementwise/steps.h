@@ -19,7 +19,7 @@ STEP(prelu) { return (void)a, choose(x >= (real)0, x, choose(x == x, x * b, x));
 STEP(silu)
 {
     ONLY_X;
-    return times_sigmoid(x, SILU, exponential_up(exponent_of(negative_magnitude(x, SILU))));
+    return over_1_plus_power(at_least(x, splat(-SILU)), x);
 }
 STEP(gelu)
 {
@@ -79,13 +79,7 @@ STEP(tanh)
     const vf minus_1 = exponential_minus_1(magnitude(x, EXP_NEGLIGIBLE / 2) * (real)-2);
     return with_sign_of((vf)((vi)minus_1 & ~SIGN) / (minus_1 + (real)2), x);
 }
-STEP(sigmoid)
-{
-    ONLY_X;
-    vi n;
-    const vf e = exponential(-magnitude(x, -EXP_LEAST), (vf){}, &n);
-    return sigmoid_of(x < (real)0, splat(1), e, n);
-}
+STEP(sigmoid) { return ONLY_X, over_1_plus_power(splat(1), x); }
 STEP(softplus) /* the larger of x and 0, and ln(1 + e^-|x|) */
 {
     ONLY_X;
