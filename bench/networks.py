@@ -8,6 +8,7 @@ tests hold ours against the results that come with the networks).
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ import onnx
 from compare import Contender, number
 from quantise import quantised
 
+import layoutkit
 from layoutkit.bench.report import geomean
 from layoutkit.choosing import machine
 
@@ -180,6 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--first", action="store_true", help="only first results, of new processes, and what they hold")
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
+    # as installed: pip compiles what it installs, an editable install does not keep what it compiles
+    compileall.compile_dir(Path(layoutkit.__file__).parent, quiet=1)
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1, {args.accuracy}: ms "
           "a run; s until the first result, MB at most")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:

@@ -87,6 +87,13 @@ def test_what_is_forced_is_all_there_is(p, threads):
     assert every <= seen, "what is chosen freely can be forced"
 
 
+@given(conv_problems(), THREADS)
+def test_natively_there_are_the_routes_without_reorders_or_all(p, threads):
+    every = {c.name: c.estimate for c in candidates_of(ConvTask(p, threads))}
+    natively = {c.name: c.estimate for c in candidates_of(ConvTask(p, threads, natively=True))}
+    assert natively == ({name: of for name, of in every.items() if " via " not in name} or every)
+
+
 def test_the_names_of_algorithms_are_those_of_candidates():
     assert NAMES[0] == AUTO and set(NAMES[1:]) == {a.name for a in ALGORITHMS}
 

@@ -5,6 +5,8 @@ import pytest
 
 from layoutkit._core.nests.pooling import Pooling
 from layoutkit._core.nests.step_list import Context, StepList
+from layoutkit._core.runtime.arrays import address
+from layoutkit.graph.runtime.steps.building import contiguously
 
 X, Y = np.arange(8, dtype=np.float32).reshape(1, 1, 1, 1, 2, 4), np.zeros((1, 1, 1, 1, 2, 4), np.float32)
 
@@ -13,13 +15,18 @@ def copying():
     return Pooling((X, Y), (X, Y), "f32", [(1, 1, 1, 0)] * 3, None, 1)
 
 
-def scratch(count=64):
-    return np.empty(count, np.uint8)
+def lines(count, off=0):
+    """So many bytes from a cache line on, or `off` bytes after it."""
+    array = np.empty(count + 128, np.uint8)
+    begin = -address(array) % 64 + off
+    return array[begin : begin + count]
 
 
 def test_steps():
-    steps = StepList([(copying(), False, (0, 1)), (None, False, ()), (None, True, ()), (copying(), False, (1, 2))])
-    context, y, z = Context(3, scratch()), np.zeros_like(Y), np.zeros_like(Y)
+    steps = StepList([
+        (copying(), False, (0, 1), -1), (None, False, (), -1), (None, True, (), -1), (copying(), False, (1, 2), -1),
+    ])  # fmt: skip
+    context, y, z = Context(3), np.zeros_like(Y), np.zeros_like(Y)
     for place, array in enumerate((X, y, z)):
         context.set(place, array)
     times = np.zeros((4, 2), np.int64)
@@ -35,20 +42,34 @@ def test_steps():
 
 def test_what_does_not_fit():
     with pytest.raises(ValueError, match=r"step 0 is bound to .* got 3 arrays"):
-        StepList([(copying(), False, (0, 1, 2))])
-    steps = StepList([(copying(), False, (0, 5))])
+        StepList([(copying(), False, (0, 1, 2), -1)])
+    steps = StepList([(copying(), False, (0, 5), -1)])
     with pytest.raises(ValueError, match="a context of 5 arrays"):
-        steps.run(Context(5, scratch()), 0)
-    with pytest.raises(ValueError, match="bytes of scratch"):
-        steps.run(Context(6, scratch(63)), 0)
+        steps.run(Context(5), 0)
     for first in (-1, 2):
         with pytest.raises(IndexError, match=f"step {first} of 1"):
-            steps.run(Context(6, scratch()), first)
+            steps.run(Context(6), first)
     for times in (np.zeros(1, np.int64), np.zeros((1, 2)), np.zeros((2, 2), np.int64).T):
         with pytest.raises(ValueError, match="times of 1 steps"):
-            steps.run(Context(6, scratch()), 0, times)
+            steps.run(Context(6), 0, times)
     for place in (-1, 6):
         with pytest.raises(IndexError, match=f"array {place} of 6"):
-            Context(6, scratch()).set(place, X)
+            Context(6).set(place, X)
     with pytest.raises(ValueError, match="array -1"):
-        StepList([(copying(), False, (0, -1))])
+        StepList([(copying(), False, (0, -1), -1)])
+
+
+def test_a_workspace_is_as_large_as_its_step_needs_it_and_begins_at_a_line():
+    strided = np.zeros((1, 1, 1, 1, 2, 8), np.float32)[..., ::2]
+    operation = contiguously(lambda *_: copying(), 1)(strided, Y)
+    assert operation.workspace
+    with pytest.raises(ValueError, match=f"step 0 needs a workspace of {operation.workspace} bytes, got none"):
+        StepList([(operation, False, (0, 1), -1)])
+    steps = StepList([(operation, False, (0, 1), 2)])
+    for workspace in (None, lines(operation.workspace - 1), lines(operation.workspace, 8)):
+        context = Context(3)
+        for place, array in enumerate((X, Y, workspace)):
+            if array is not None:
+                context.set(place, array)
+        with pytest.raises(ValueError, match="step 0 needs a workspace"):
+            steps.run(context, 0)

@@ -9,21 +9,27 @@ from oracle.network import evaluate
 
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES, layouts_of
+from layoutkit.graph.runtime import runs
 
 
+@pytest.mark.parametrize("shared", [0, runs.SHARED_WORKSPACE_BYTES])
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
-def test_planned_equals_unplanned(graph, layouts, threads, seed):
+def test_planned_equals_unplanned(shared, graph, layouts, threads, seed):
     x = np.random.default_rng(seed).uniform(-1, 1, graph.inputs["x"].shape).astype(graph.inputs["x"].dtype)
     with np.errstate(all="ignore"):
         want = evaluate(graph, {"x": x})
         model = Model(graph, threads=threads, layouts=layouts)
-        for _ in range(2):  # buffers are used again
-            got = model.run({"x": x})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runs, "SHARED_WORKSPACE_BYTES", shared)
+            for _ in range(2):  # buffers are used again
+                got = model.run({"x": x})
     assert list(got) == list(graph.outputs)
     for name in graph.outputs:
         assert got[name].shape == want[name].shape and got[name].dtype == want[name].dtype
-        scale = np.abs(want[name][np.isfinite(want[name])]).max(initial=1)
-        np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name)
+        scale = min(np.abs(want[name][np.isfinite(want[name])]).max(initial=1), 1e3)
+        large = np.abs(want[name]) > 1e3  # quotients by differences, whose errors are large
+        for some, tolerance in ((~large, 1e-4), (large, 1e-2)):
+            np.testing.assert_allclose(got[name][some], want[name][some], tolerance, tolerance * scale, err_msg=name)
 
 
 @given(graphs(), st.sampled_from(["bfloat16", "float16"]), st.sampled_from([None, *NAMES]))

@@ -42,7 +42,7 @@ def geometry(p: ConvProblem) -> Geometry:
 
 def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
     """Per logical dimension the digits of an array of `strides`."""
-    return digits(layout, shape, strides)
+    return digits(layout, strides)
 
 
 def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:

@@ -63,13 +63,15 @@ def contiguous(p: ConvProblem) -> Arrays:
 class ConvTask(Problem):
     """A convolution on so many threads.
 
-    `once`: the filter is used in one call only, so packing it is part of the cost.
+    `once`: the filter is used in one call only, so packing it is part of the cost. `natively`: without routes that
+    reorder input or result, if there are others.
     """
 
     problem: ConvProblem
     threads: int
     algorithm: str = AUTO
     once: bool = False
+    natively: bool = False
 
     @property
     def key(self) -> str:
@@ -117,7 +119,9 @@ class ConvTask(Problem):
                     (packing.step(a.packing(native, kernel)),) if packing else (),
                     partial(self._describe, native, a, kernel),
                 )
-        if not supported:
+        if not supported and self.natively:
+            yield from replace(self, natively=False).candidates()
+        elif not supported:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
@@ -139,7 +143,7 @@ class ConvTask(Problem):
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
         """A problem in layouts that an algorithm supports; or why it is no candidate."""
-        natives = a.natives(p)
+        natives = a.natives(p, reorders=not self.natively)
         needed = a.accuracy(p, self.threads)
         if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
             return natives
@@ -159,7 +163,7 @@ class ConvTask(Problem):
 
     def measured_parts(self) -> Sequence[Problem]:
         """The problems to measure: itself, by any algorithm, and packing its filter if that is part of the cost."""
-        whole = replace(self, algorithm=AUTO, once=False)
+        whole = replace(self, algorithm=AUTO, once=False, natively=False)
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
 
     def prepare(self) -> Callable[[ConvRoute], Callable[[], object]]:

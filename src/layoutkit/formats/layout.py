@@ -25,7 +25,7 @@ from .describe import describe
 from .families import Family, family_of
 from .pads import Pads
 from .strides import of_strides
-from .written import ALPHABET, Factor, block_of, digits_of, is_dense, is_plain
+from .written import ALPHABET, Factor, block_of, digits_of, is_dense, is_plain, units_of
 
 
 class Axis(NamedTuple):
@@ -327,13 +327,7 @@ class Layout:
             The logical shape.
         """
         shape = self.check_shape(shape)
-        unit = [1] * self.rank
-        axes = []
-        for dim, size in reversed(self.factors):
-            axes.append(Axis(dim, unit[dim], size))
-            unit[dim] *= size or 1
-        wholes = [-(-n // u) for n, u in zip(shape, unit)]
-        return tuple([a if a.extent else Axis(a.dim, unit[a.dim], wholes[a.dim]) for a in reversed(axes)])
+        return tuple([Axis(dim, unit, size or -(-shape[dim] // unit)) for dim, unit, size in units_of(self.factors)])
 
     def axis_strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Element stride of each physical axis, outermost first; an empty axis counts as one of size 1.
@@ -343,12 +337,13 @@ class Layout:
         shape : sequence of int
             The logical shape.
         """
+        shape = self.check_shape(shape)
         strides = []
         stride = 1
-        for (_, _, extent), pitch in zip(reversed(self.axes(shape)), reversed(self.pitches)):
+        for (dim, unit, size), pitch in zip(reversed(units_of(self.factors)), reversed(self.pitches)):
             stride = stride if pitch is None else pitch
             strides.append(stride)
-            stride *= max(extent, 1)
+            stride *= max(size or -(-shape[dim] // unit), 1)
         return tuple(reversed(strides))
 
     def physical_shape(self, shape: Sequence[int]) -> tuple[int, ...]:

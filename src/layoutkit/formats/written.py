@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple, Protocol
 
 MAX_RANK = 15  # as DimsOrder; oneDNN stops at 12
 MAX_DIGITS = 9
+MAX_KNOWN = 1024  # lists of factors about which it is remembered what follows from them
 ALPHABET = "abcdefghijklmno"
 
 
@@ -65,8 +67,28 @@ def block_of(layout: Factored, dim: int) -> int:
 
 def digits_of(layout: Factored, dim: int) -> tuple[int, ...]:
     """The factors of dimension `dim` by place, most significant first: the whole, then its blocks left to right."""
-    digits = [k for k, f in enumerate(layout.factors) if f.dim == dim]
-    return tuple(sorted(digits, key=lambda k: layout.factors[k].size > 0))
+    return digits_of_all(layout.factors)[dim]
+
+
+@lru_cache(MAX_KNOWN)
+def digits_of_all(factors: tuple[Factor, ...]) -> tuple[tuple[int, ...], ...]:
+    """By dimension, the factors by place, most significant first."""
+    places: list[list[int]] = [[] for f in factors if not f.size]
+    for k, f in enumerate(factors):
+        places[f.dim].append(k)
+    return tuple(tuple(sorted(of_dim, key=lambda k: factors[k].size > 0)) for of_dim in places)
+
+
+@lru_cache(MAX_KNOWN)
+def units_of(factors: tuple[Factor, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Of each factor the dimension, the elements of it from one index to the next, and the size, 0 for a whole."""
+    units = [0] * len(factors)
+    for of_dim in digits_of_all(factors):
+        unit = 1
+        for k in reversed(of_dim):
+            units[k] = unit
+            unit *= factors[k].size
+    return tuple((f.dim, unit, f.size) for f, unit in zip(factors, units))
 
 
 def order_of(layout: Factored) -> tuple[int, ...]:

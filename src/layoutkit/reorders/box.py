@@ -34,8 +34,8 @@ class Box(NamedTuple):
 
     def sides(self, src: Layout, src_strides, dst: Layout, dst_strides) -> tuple[list[Side], list[Side]]:
         """The sides of source and destination in each dimension; strides in bytes."""
-        s = digits(src, self.src_shape, src_strides)
-        d = digits(dst, self.dst_shape, dst_strides)
+        s = digits(src, src_strides)
+        d = digits(dst, dst_strides)
         return list(map(Side, s, self.src_at)), list(map(Side, d, self.dst_at))
 
 

@@ -21,8 +21,8 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     ValueError
         It is cut into more than `MAX_PIECES`.
     """
-    s = digits(src, shape, [width * x for x in src.axis_strides(shape)])
-    d = digits(dst, shape, [width * x for x in dst.axis_strides(shape)])
+    s = digits(src, [width * x for x in src.axis_strides(shape)])
+    d = digits(dst, [width * x for x in dst.axis_strides(shape)])
     loops, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
         if len(a) == 1 and len(b) == 2:

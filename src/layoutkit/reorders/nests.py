@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..formats.layout import Layout
+from ..formats.written import digits_of_all, units_of
 from .fused import MAX_TABLE, ragged_nests
 from .loops import SINGLE_STEP, Loop, merge
 from .nest import Blocking, Nest
@@ -21,10 +22,10 @@ from .tiles import Region, pads_with, region_nests, shared
 Digits = tuple[Digit, ...]
 
 
-def digits(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
+def digits(layout: Layout, strides: Sequence[int]) -> list[Digits]:
     """The digits of each logical dimension of an array of `layout` with these byte strides."""
-    factors = [Digit(a.unit, s) for a, s in zip(layout.axes(shape), strides)]
-    return [tuple([factors[k] for k in layout.digits(dim)]) for dim in range(layout.rank)]
+    factors = [Digit(unit, s) for (_, unit, _), s in zip(units_of(layout.factors), strides)]
+    return [tuple([factors[k] for k in of_dim]) for of_dim in digits_of_all(layout.factors)]
 
 
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:

@@ -1,20 +1,19 @@
 from libc.stdint cimport int64_t
 
-from ..ndarray cimport ndarray
-
 
 cdef struct Step:
     void *operation     # NULL: there is nothing to do, or Python does it
     bint of_python
     int count           # of its arrays
     const int *places   # of their addresses in the table
+    int workspace       # the place of its workspace; -1 if it needs none
+    int64_t bytes       # of that, at least
 
 
 cdef class Context:
     cdef char **addresses  # the table, by place
+    cdef int64_t *sizes    # bytes from there on to the end of the array
     cdef readonly int places
-    cdef readonly ndarray scratch
-    cdef char *workspace
 
 
 cdef class StepList:
@@ -23,5 +22,5 @@ cdef class StepList:
     cdef list operations  # which the steps point to
     cdef readonly int count
     cdef int max_place
-    cdef readonly int64_t workspace
-    cdef int run_until_python(self, char **addresses, char *workspace, int i, int64_t *times) noexcept nogil
+    cdef int check_workspaces(self, Context context) except -1
+    cdef int run_until_python(self, char **addresses, int i, int64_t *times) noexcept nogil

@@ -1,16 +1,15 @@
 """The steps of a program as a flat list, through which one call goes without the GIL.
 
-A step is an operation on some of the arrays whose addresses are in a table. Runs at the same time share the list; each has
-a table and memory of its own.
+A step is an operation on some of the arrays whose addresses are in a table, that of its workspace among them. Runs at the
+same time share the list; each has a table and memory of its own.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 from ..ndarray cimport NPY_INT64, PyArray_DATA, PyArray_NBYTES, PyArray_TYPE, import_array, ndarray
 from ..runtime.signals cimport go_on, interrupted, watch_signals
 from ..runtime.team cimport begin_work, end_work
-from .executor cimport aligned
 from .operation cimport MAX_ARRAYS, Operation
 
 import_array()
@@ -18,33 +17,36 @@ import_array()
 cdef extern from "clock.h" nogil:
     int64_t lk_now()
 
+cdef enum:
+    LINE_BYTES = 64
+
 
 cdef class Context:
-    """The table of addresses and the workspace of a run.
+    """The table of addresses of a run.
 
     Parameters
     ----------
     places : int
         Length of the table.
-    scratch : ndarray of uint8
-        The workspace, with 64 bytes more than the steps need, so that it can be aligned.
     """
 
-    def __cinit__(self, int places, ndarray scratch not None):
+    def __cinit__(self, int places):
         self.addresses = <char **>calloc(max(1, places), sizeof(char *))
-        if self.addresses == NULL:
+        self.sizes = <int64_t *>calloc(max(1, places), sizeof(int64_t))
+        if self.addresses == NULL or self.sizes == NULL:
             raise MemoryError(f"program: {places} arrays")
-        self.places, self.scratch = places, scratch
-        self.workspace = <char *>aligned(<int64_t>PyArray_DATA(scratch))
+        self.places = places
 
     def __dealloc__(self):
         free(self.addresses)
+        free(self.sizes)
 
     def set(self, int place, ndarray array not None, int64_t offset=0):
         """Set the address at a place: that of an array, plus `offset` bytes. The caller keeps the array alive."""
         if not 0 <= place < self.places:
             raise IndexError(f"program: array {place} of {self.places}")
         self.addresses[place] = <char *>PyArray_DATA(array) + offset
+        self.sizes[place] = PyArray_NBYTES(array) - offset
 
 
 cdef class StepList:
@@ -52,9 +54,9 @@ cdef class StepList:
 
     Parameters
     ----------
-    steps : sequence of (operation, of_python, places)
+    steps : sequence of (operation, of_python, places, workspace)
         The operation, or None where there is nothing to do or Python does it; the places of its arrays in the table, in
-        the order in which they were bound.
+        the order in which they were bound; that of its workspace, which begins at a cache line, -1 if it needs none.
     """
 
     def __cinit__(self, steps):
@@ -63,10 +65,10 @@ cdef class StepList:
         cdef int i, j, max_place = -1, used = 0
         self.count, self.operations = len(steps), []
         self.steps = <Step *>calloc(max(1, self.count), sizeof(Step))
-        self.places = <int *>calloc(max(1, sum([len(places) for _, _, places in steps])), sizeof(int))
+        self.places = <int *>calloc(max(1, sum([len(places) for _, _, places, _ in steps])), sizeof(int))
         if self.steps == NULL or self.places == NULL:
             raise MemoryError(f"program: {self.count} steps")
-        for i, (run_by, of_python, places) in enumerate(steps):
+        for i, (run_by, of_python, places, workspace) in enumerate(steps):
             step = self.steps + i
             step.of_python = of_python
             if run_by is None:
@@ -75,7 +77,10 @@ cdef class StepList:
             if len(places) > MAX_ARRAYS or operation.array_types is None or len(places) != len(operation.array_types):
                 raise ValueError(f"program: step {i} is bound to {operation.array_types}, got {len(places)} arrays")
             self.operations.append(operation)
-            self.workspace = max(self.workspace, operation.workspace)
+            if workspace < 0 < operation.workspace:
+                raise ValueError(f"program: step {i} needs a workspace of {operation.workspace} bytes, got none")
+            step.workspace, step.bytes = workspace, operation.workspace
+            max_place = max(max_place, step.workspace)
             step.operation, step.count, step.places = <void *>operation, len(places), self.places + used
             for j in range(step.count):
                 if places[j] < 0:
@@ -101,11 +106,10 @@ cdef class StepList:
         """
         cdef int64_t *clock = NULL
         cdef char **addresses = context.addresses
-        cdef char *workspace = context.workspace
         cdef int step
-        if context.places <= self.max_place or PyArray_NBYTES(context.scratch) < self.workspace + 64:
-            raise ValueError(f"program: a context of {context.places} arrays and {(<object>context.scratch).nbytes} bytes of scratch; "
-                             f"expected {self.max_place + 1} and {self.workspace + 64}")
+        if context.places <= self.max_place:
+            raise ValueError(f"program: a context of {context.places} arrays, expected {self.max_place + 1}")
+        self.check_workspaces(context)
         if not 0 <= first <= self.count:
             raise IndexError(f"program: step {first} of {self.count}")
         if times is not None:
@@ -115,12 +119,24 @@ cdef class StepList:
         watch_signals()
         with nogil:
             begin_work()
-            step = self.run_until_python(addresses, workspace, first, clock)
+            step = self.run_until_python(addresses, first, clock)
             end_work()
         go_on()
         return step
 
-    cdef int run_until_python(self, char **addresses, char *workspace, int i, int64_t *times) noexcept nogil:
+    cdef int check_workspaces(self, Context context) except -1:
+        """ValueError unless all workspaces are as large as their steps need them, and begin at cache lines."""
+        cdef const Step *step
+        cdef int i
+        for i in range(self.count):
+            step = self.steps + i
+            if step.bytes and (context.sizes[step.workspace] < step.bytes
+                               or <uintptr_t>context.addresses[step.workspace] % LINE_BYTES):
+                raise ValueError(f"program: step {i} needs a workspace of {step.bytes} bytes at a cache line, "
+                                 f"got {context.sizes[step.workspace]} bytes")
+        return 0
+
+    cdef int run_until_python(self, char **addresses, int i, int64_t *times) noexcept nogil:
         """Run steps from i on; the number of the first one that is not run: Python's, or the next one after a signal."""
         cdef char *arrays[MAX_ARRAYS]
         cdef const Step *step
@@ -134,7 +150,7 @@ cdef class StepList:
             if step.operation != NULL:
                 for j in range(step.count):
                     arrays[j] = addresses[step.places[j]]
-                (<Operation>step.operation).run(arrays, workspace)
+                (<Operation>step.operation).run(arrays, NULL if step.workspace < 0 else addresses[step.workspace])
                 if interrupted():
                     break
             if times != NULL:

@@ -85,17 +85,17 @@ class Algorithm:
         """The strictest accuracy that it meets: "reproducible" if it sums in the order that `order` describes."""
         return "reproducible"
 
-    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
-        """`p` in layouts that it supports, with as few sides changed as possible, and in those of its detour; or the
-        reason why there are none."""
+    def natives(self, p: ConvProblem, reorders: bool = True) -> list[ConvProblem] | str:
+        """`p` in layouts that it supports, with as few sides changed as possible, and in those of its detour; without
+        `reorders` in its own layouts only; or the reason why there are none."""
         reason, via = self.supports(p), Layout(NATIVE[self.via][p.src.rank])
         copies = self.lacks_padding(p) and not self.reads_padded  # the padded copy is in `via`
         natives = [p] if reason is None and not (copies and p.src != via) else []
-        if not natives and (self.via == "channels" or self.reads_padded):
+        if reorders and not natives and (self.via == "channels" or self.reads_padded):
             sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
             changed = (p.between(src, dst) for src, dst in sides)
             natives += [native for native in changed if self.supports(native) is None][:1]
-        if self.detour and not copies:
+        if reorders and self.detour and not copies:
             blocks = Layout(NATIVE[self.detour][p.src.rank])
             native = p.between(blocks, blocks)
             if native not in natives and self.supports(native) is None:

@@ -47,7 +47,7 @@ class Blas(Algorithm):
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         return "standard" if threads == 1 else "fast"
 
-    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
+    def natives(self, p: ConvProblem, reorders: bool = True) -> list[ConvProblem] | str:
         return self.supports(p) or [p]
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:

@@ -59,9 +59,9 @@ class Strips(Algorithm):
             return f"the blocks of {p.src} and {p.dst} are no whole vectors, or differ"
         return None
 
-    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
+    def natives(self, p: ConvProblem, reorders: bool = True) -> list[ConvProblem] | str:
         """From NCHW by way of blocked channels as well, which is usually faster than NHWC; never from other layouts."""
-        natives = super().natives(p)
+        natives = super().natives(p, reorders)
         if isinstance(natives, str) or (pixels_innermost(p.src) and pixels_innermost(p.dst)):
             return natives
         return natives[:1]

@@ -120,19 +120,13 @@ class Costs:
         x = known[node.inputs[0]]
         bordered = f.border(x.shape)[0] is not None  # in a way that depends on the layout
         layouts = layouts_of(len(x.shape))
-        seconds, detours = np.full((len(layouts),) * 2, np.inf), set()
+        seconds = np.full((len(layouts),) * 2, np.inf)
         for i, j in convolution_kinds(x):
             src, dst = layouts[i], layouts[j]
             p = alike.between(src, dst)
             if bordered:
                 p = filter_of(node, known, src, dst, self.accuracy, self.dtype).problem(x.shape)
-            best = choices(ConvTask(p, self.threads, f.algorithm, False))[0]
-            seconds[i, j] = best.seconds
-            if " via " in best.candidate.name:
-                detours.add((i, j))
-        natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
-        for at in detours:  # a detour through another layout cannot be cheaper than that layout, whatever was estimated
-            seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
+            seconds[i, j] = choices(ConvTask(p, self.threads, f.algorithm, natively=True))[0].seconds
         return seconds
 
     def relabelled(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:

@@ -24,7 +24,9 @@ CORES = os.cpu_count() or 1
 # At the same time, each with an arena. With one run for each processor, a processor would be idle after each of them
 # until the next one has been woken.
 MAX_RUNS = 4 * CORES
-ALIGNMENT = 64  # of the workspace
+ALIGNMENT = 64  # of arrays and workspaces
+SHARED_WORKSPACE_BYTES = 1 << 20  # of a workspace that steps share, at most
+BYTE = np.dtype(np.uint8)
 BINDINGS_OF_A_TRIM = 8
 
 
@@ -61,26 +63,27 @@ class Runs:
             if inside == owner and owner in tensors.buffers and owner not in self._new:
                 self._new[owner] = tensors.buffers[owner]
                 self._whose[place[0]] = place, owner
-        own = {p: of for p, of in tensors.buffers.items() if p not in self._owner and p not in self._new}
-        self.arena = placed(steps, own, self._owner, tensors.outputs)
+        self._buffers = {p: of for p, of in tensors.buffers.items() if p not in self._owner and p not in self._new}
+        self.arena = placed(steps, self._buffers, self._owner, tensors.outputs)
         self._turns = Turns(MAX_RUNS)
         self._idle: list[Memory] = []  # that no run is using
-        arena = _bytes(self.arena.nbytes)
-        operations = self._bound(self._placeholders(arena), bindings)
+        operations = self._bound(self._placeholders(), bindings)
+        workspaces = self._placed_with_workspaces(operations)
         self._index: dict[Place, int] = {}
         for step in steps:
             for place in (*step.reads, *step.writes):
                 self._index.setdefault(place, len(self._index))
-        for place in (*tensors.inputs, *self._new):
+        for place in (*tensors.inputs, *self._new, *workspaces.values()):
             self._index.setdefault(place, len(self._index))
         self._python = [step for step in steps if step.call is not None]
         self._python_results = self._results_of_python()
         self._dependents = self._offsets()
+        numbers = {i: self._index[place] for i, place in workspaces.items()}
         self._list = StepList(
-            [(*_compiled(step, operations.get(i)), self._places(step)) for i, step in enumerate(steps)]
+            [(*_compiled(s, operations.get(i)), self._places(s), numbers.get(i, -1)) for i, s in enumerate(steps)]
         )
         tensors.forget_placeholders()
-        self._idle.append(self._memory(arena))
+        self._idle.append(self._memory())
 
     def run(self, inputs: Mapping[str, np.ndarray], times: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times`, int64 of shape (steps, 2), gets when each step began and ended."""
@@ -88,7 +91,7 @@ class Runs:
             try:
                 memory = self._idle.pop()
             except IndexError:  # others run
-                memory = self._memory(_bytes(self.arena.nbytes))
+                memory = self._memory()
             try:
                 return self._run(memory, inputs, times)
             finally:
@@ -142,9 +145,10 @@ class Runs:
 
     # ---- preparing
 
-    def _placeholders(self, arena: np.ndarray) -> dict[Place, np.ndarray]:
-        """Arrays with the shapes, strides and types of those of all tensors."""
-        arrays = self._in_arena(arena)
+    def _placeholders(self) -> dict[Place, np.ndarray]:
+        """Arrays with the shapes, strides and types of those of all tensors, and as far from each other."""
+        untouched = np.empty(self.arena.nbytes + ALIGNMENT, np.uint8)
+        arrays = self._in_arena(untouched[-address(untouched) % ALIGNMENT :])
         for step in self._steps:
             for place in (*step.reads, *step.writes):
                 if place not in arrays:
@@ -166,6 +170,18 @@ class Runs:
             if not isinstance(operations[i], Operation):
                 self._steps[i] = self._steps[i]._replace(call=_calling(operations[i], self._steps[i]))
         return operations
+
+    def _placed_with_workspaces(self, operations: dict[int, object]) -> dict[int, Place]:
+        """By step, what stands for its workspace, which the arena has now, too. A large one has its place for this step
+        only; the others share one, which stays in the caches."""
+        sizes = {i: of.workspace for i, of in operations.items() if isinstance(of, Operation) and of.workspace}
+        places = {i: ("workspace", -2 - i if size > SHARED_WORKSPACE_BYTES else -1) for i, size in sizes.items()}
+        for i, place in places.items():
+            known = self._buffers.get(place, ((0,), BYTE))
+            self._buffers[place] = (max(known[0][0], sizes[i]),), BYTE
+        steps = [s._replace(writes=(*s.writes, places[i])) if i in places else s for i, s in enumerate(self._steps)]
+        self.arena = placed(steps, self._buffers, self._owner, self._tensors.outputs)
+        return places
 
     def _results_of_python(self) -> set[Place]:
         """The results of steps of Python that operations read, or that other tensors are parts of."""
@@ -198,16 +214,16 @@ class Runs:
         """The arrays of all tensors in the arena."""
         arrays = {}
         for place, at in self.arena.offsets.items():
-            shape, dtype = self._tensors.buffers[place]
+            shape, dtype = self._buffers[place]
             arrays[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
         for place, owner in self._owner.items():
             if owner in arrays:
                 arrays[place] = self._tensors.array_in(place, arrays)
         return arrays
 
-    def _memory(self, arena: np.ndarray) -> Memory:
-        """New memory for a run, in a new arena."""
-        context = Context(len(self._index), _bytes(self._list.workspace + ALIGNMENT))
+    def _memory(self) -> Memory:
+        """New memory for a run."""
+        arena, context = _bytes(self.arena.nbytes), Context(len(self._index))
         used = self._used_by_python()
         arrays = {}
         for place, array in self._in_arena(arena).items():
@@ -219,7 +235,7 @@ class Runs:
 
 
 def _bytes(count: int) -> np.ndarray:
-    return empty((count,), np.dtype(np.uint8), "graph") if count else np.empty(0, np.uint8)
+    return empty((count,), BYTE, "graph") if count else np.empty(0, np.uint8)
 
 
 def _compiled(step: Step, operation: object) -> tuple[Operation | None, bool]:
