@@ -20,7 +20,6 @@ ACTIVATIONS = (
     "Exp",
     "Neg",
     "Abs",
-    "Reciprocal",
 )
 
 

@@ -119,6 +119,7 @@ PARTLY = {
     "Resize": Node("Resize", ("p", "", "scales"), ("y",), {"mode": "linear"}),
     "MatMul": Node("MatMul", ("p", "p"), ("y",)),
     "Concat": Node("Concat", ("p", "p"), ("y",), {"axis": 2}),
+    "LRN": Node("LRN", ("p",), ("y",), {"size": 3, "alpha": 0.0}),  # exact
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...._core.nests.lrn import Lrn
 from ....memory.arrays import reshaped
 from ...ir import Node
-from .building import ROW_TYPES, Build, Building, real_type
+from .building import ROW_TYPES, Build, Building, contiguously, real_type
 
 
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -21,7 +21,7 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         pixels = reshaped(x, (-1, channels)), reshaped(y, (-1, channels))
         return Lrn((x, y), pixels, types, size, alpha, bias, threads)
 
-    program.operation(node, make, (operand,), (result,))
+    program.operation(node, contiguously(make, threads), (operand,), (result,))
 
 
 BUILDS: dict[str, Build] = {"LRN": _response}
