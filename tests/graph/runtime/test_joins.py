@@ -142,4 +142,4 @@ def test_parts_of_other_arrays(op, axis, layouts, joined):
         x = arrays["x"]
         x[...] = np.round(x / 20)  # exact products and means
     program = check(nodes, arrays, tuple(outputs), constants, layouts, 2)
-    assert not any(step.call for step in program.steps)
+    assert op == "LRN" or not any(step.call for step in program.steps)  # which has no kernel in the plain layout
