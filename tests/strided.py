@@ -19,8 +19,9 @@ def placed(values, placement):
     order, turned, gaps, repeated, high = placement
     inner = values if repeated is None else values.take([0] if values.shape[repeated] else [], repeated)
     shape = [inner.shape[axis] * gaps[axis] for axis in order]
+    around = 1 if values.dtype.kind in "biu" else np.nan
     memory = guarded(
-        np.full(max(1, np.prod(shape)), np.nan, values.dtype).view(np.uint8), "high" if high else "low"
+        np.full(max(1, np.prod(shape)), around, values.dtype).view(np.uint8), "high" if high else "low"
     ).array
     array = memory.view(values.dtype)[: np.prod(shape, dtype=int)].reshape(shape).transpose(np.argsort(order))
     # where memory ends with the last gap, begin as late as possible: the last element lies at the guard page

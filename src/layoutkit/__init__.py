@@ -6,7 +6,7 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`graph`, `grad`, `interop`, `dask`, `bench`; `_core`, the compiled half, stands beside them.
+`graph`, `grad`, `interop`, `ndimage`, `dask`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
@@ -43,7 +43,7 @@ from .reorders.reorder import reorder
 from .version import __version__ as __version__
 
 if _TYPE_CHECKING:
-    from . import grad, onnx
+    from . import grad, ndimage, onnx
     from .convolutions.transposed import (
         ConvTranspose1d,
         ConvTranspose2d,
@@ -72,6 +72,8 @@ __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "grad", "max_pool1d", "max_pool2d", "max_pool3d",
     # networks
     "onnx",
+    # images
+    "ndimage",
     # choosing
     "SlowPathWarning",
     "cost_table", "get_include", "get_num_threads", "plan", "profile", "reproducible", "set_num_threads", "show_config",
@@ -80,7 +82,7 @@ __all__ = [
 
 
 # Imported when they are first used: importing layoutkit stays cheap.
-_LATER = {"grad": ".grad", "onnx": ".onnx", "batch_norm": ".grad.norm"}
+_LATER = {"grad": ".grad", "ndimage": ".ndimage", "onnx": ".onnx", "batch_norm": ".grad.norm"}
 _LATER |= {f"{what}_pool{rank}d": ".grad.pool" for what in ("avg", "max") for rank in (1, 2, 3)}
 _LATER |= {
     f"{what}{rank}d": ".convolutions.transposed" for what in ("conv_transpose", "ConvTranspose") for rank in (1, 2, 3)

@@ -1,0 +1,55 @@
+#ifndef LAYOUTKIT_FILTERS_H
+#define LAYOUTKIT_FILTERS_H
+
+#include "kernels.h"
+
+/* Filters combine rows: element i of the result is made of element i of each of `taps` rows of `count` elements. A window
+ * across rows has a row for each place; one along a row has the same row again and again, each time from an element further
+ * on; a neighbourhood in several dimensions has both.
+ *
+ * weigh: y[i] = end(sum over t of weight[t] * x[t][i]), summed in that order, in reals of the row's type. Of doubles, no
+ *   product is fused with its sum, so that the results are those of plain C. `kind` says how:
+ *     LK_WEIGH_EACH         each row has a weight
+ *     LK_WEIGH_SUMS         the first row has a weight, then pairs of rows are summed and have one together
+ *     LK_WEIGH_DIFFERENCES  likewise, of pairs the second is subtracted
+ *     LK_WEIGH_PLAIN        none has a weight
+ *   `end` is what becomes of a sum:
+ *     LK_END_NONE    nothing
+ *     LK_END_MEAN    it is divided by `size`
+ *     LK_END_WHOLE   it is a whole number, divided by `size`, and its fraction left out. Magnitudes are below 2^22 in f32,
+ *                    2^51 in f64
+ *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left out, then what does not
+ *                    fit wraps around. What is cast to LK_S64 fits
+ * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i]. NaN is left out, unless there is
+ *   nothing else.
+ * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
+ *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
+ *
+ * No row overlaps y. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
+typedef struct {
+    const char *const *x;
+    char *y;
+    int64_t taps, count;
+    const void *weight;
+    int kind, element, end, to;
+    double size;
+    const int32_t *network;
+    int64_t steps, rank;
+    void *scratch;
+} lk_combine;
+typedef void (*lk_combine_fn)(const lk_combine *);
+
+enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN };
+enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
+enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };
+
+/* widen: y[i] = x[i], elements to reals; cast: reals to elements, as C casts doubles. */
+typedef struct {
+    const char *x;
+    char *y;
+    int64_t count;
+    int element;
+} lk_cast_row;
+typedef void (*lk_cast_fn)(const lk_cast_row *);
+
+#endif

@@ -1,0 +1,234 @@
+/* weigh_<type>, widen_<type>, cast_<type>: weighted sums of rows, and rows of other elements; see filters.h.
+ *
+ *   y[i] = end(sum over t of weight[t] * x[t][i])
+ *
+ * A block of vectors is summed over all rows, so that sums stay in registers and each row is one pointer. What becomes of
+ * sums is a second look at the row, which is in L1 then.
+ * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
+ */
+#include "filters.h"
+#include "reals.h"
+
+/* Keeps a product of doubles from being fused with a sum: results are those of C without FMA. */
+#if LK_BITS == 64 && defined(__AVX512F__)
+#define LK_SEPARATE(x) __asm__("" : "+v"(x))
+#elif LK_BITS == 64 && defined(__AVX2__)
+#define LK_SEPARATE(x) __asm__("" : "+x"(x))
+#elif LK_BITS == 64 && defined(__aarch64__)
+#define LK_SEPARATE(x) __asm__("" : "+w"(x))
+#else
+#define LK_SEPARATE(x) ((void)0)
+#endif
+
+LK_INLINE vf add_product(vf w, vf x, vf sum)
+{
+#if LK_BITS == 64
+    vf product = w * x;
+    LK_SEPARATE(product);
+    return sum + product;
+#else
+    return fused(w, x, sum);
+#endif
+}
+
+/* Elements of two rows, summed or subtracted; of small integers before they become reals, which is exact too. */
+LK_INLINE vf load_pair(const char *a, const char *b, const int e, const int kind)
+{
+    if (bytes_of(e) < 4) {
+        const ints i = load_ints(a, e), j = load_ints(b, e);
+        return __builtin_convertvector(kind == LK_WEIGH_SUMS ? i + j : i - j, vf);
+    }
+    const vf x = load_elements(a, e), y = load_elements(b, e);
+    return kind == LK_WEIGH_SUMS ? x + y : x - y;
+}
+
+LK_INLINE vf ended(vf sum, const int end, const int to, const real size)
+{
+    if (end == LK_END_MEAN)
+        return sum / size;
+    if (end == LK_END_CAST) {
+        if (size != 1)
+            sum /= size;
+        return cast_to(sum, to);
+    }
+    /* The quotient of a magnitude and a half is not near a whole number. */
+    const vi sign = (vi)-(vf){} & (vi)sum, magnitude = (vi)sum ^ sign;
+    return (vf)((vi)whole(((vf)magnitude + (real)0.5) * (1 / size)) | sign);
+}
+
+/* What becomes of a row of sums, while it is in L1. */
+LK_INLINE void end_row(const lk_combine *p, const int end, const int to)
+{
+    int64_t i = 0;
+    for (; i <= p->count - LK_LANES; i += LK_LANES) {
+        vf *const y = (vf *)(p->y + i * LK_ITEM);
+        *y = ended(*y, end, to, (real)p->size);
+    }
+    if (i < p->count) {
+        const int n = (int)(p->count - i);
+        store_some(p->y + i * LK_ITEM, ended(load_some(p->y + i * LK_ITEM, n, LK_OWN), end, to, (real)p->size), n, LK_OWN);
+    }
+}
+
+static __attribute__((noinline)) void end_any_row(const lk_combine *p)
+{
+    if (p->end == LK_END_MEAN)
+        end_row(p, LK_END_MEAN, 0);
+    else if (p->end == LK_END_WHOLE)
+        end_row(p, LK_END_WHOLE, 0);
+    else if (p->end == LK_END_CAST)
+        switch (p->to) {
+        case LK_U8: case LK_BOOL: end_row(p, LK_END_CAST, LK_U8); break;
+        case LK_S8: end_row(p, LK_END_CAST, LK_S8); break;
+        case LK_U16: end_row(p, LK_END_CAST, LK_U16); break;
+        case LK_S16: end_row(p, LK_END_CAST, LK_S16); break;
+        case LK_U32: end_row(p, LK_END_CAST, LK_U32); break;
+        case LK_S32: end_row(p, LK_END_CAST, LK_S32); break;
+        case LK_S64: end_row(p, LK_END_CAST, LK_S64); break;
+        }
+}
+
+/* Vectors from element i on. */
+LK_INLINE void weigh_vectors(const lk_combine *p, int64_t i, const int vectors, const int e, const int kind)
+{
+    const real *weight = p->weight;
+    const char *const *x = p->x;
+    const int64_t taps = p->taps, at = i * bytes_of(e);
+    enum { MOST = 4 };
+    const int step = LK_LANES * bytes_of(e);
+    vf sum[MOST];
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++) {
+        sum[k] = load_elements(x[0] + at + k * step, e);
+        if (kind != LK_WEIGH_PLAIN)
+            sum[k] = sum[k] * weight[0];
+        LK_SEPARATE(sum[k]);
+    }
+    if (kind == LK_WEIGH_EACH || kind == LK_WEIGH_PLAIN)
+        for (int64_t t = 1; t < taps; t++) {
+            const char *from = x[t] + at;
+            const vf w = (kind == LK_WEIGH_EACH ? weight[t] : 0) - (vf){};
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; k++) {
+                const vf v = load_elements(from + k * step, e);
+                if (kind == LK_WEIGH_EACH)
+                    sum[k] = add_product(w, v, sum[k]);
+                else
+                    sum[k] += v;
+            }
+        }
+    else
+        for (int64_t t = 1; t + 1 < taps; t += 2) {
+            const char *a = x[t] + at, *b = x[t + 1] + at;
+            const vf w = weight[(t + 1) / 2] - (vf){};
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; k++)
+                sum[k] = add_product(w, load_pair(a + k * step, b + k * step, e, kind), sum[k]);
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        *(vf *)(p->y + i * LK_ITEM + k * LK_VB) = sum[k];
+}
+
+LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
+{
+    int64_t i = 0;
+    for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
+        weigh_vectors(p, i, 4, e, kind);
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        weigh_vectors(p, i, 1, e, kind);
+    if (i < p->count)
+        weigh_vectors(p, p->count - LK_LANES, 1, e, kind);
+}
+
+static vf load_any(const char *p, int n, int element)
+{
+#define LOAD_SOME(e) return load_some(p, n, e)
+    LK_OF_ELEMENT(element, LOAD_SOME)
+    return (vf){};
+}
+
+/* Rows that are shorter than a vector. */
+static __attribute__((noinline)) void weigh_short(const lk_combine *p)
+{
+    const int n = (int)p->count, e = p->element;
+    const real *weight = p->weight;
+    vf sum = load_any(p->x[0], n, e);
+    if (p->kind != LK_WEIGH_PLAIN)
+        sum = sum * weight[0];
+    LK_SEPARATE(sum);
+    for (int64_t t = 1; t < p->taps; t++) {
+        vf v = load_any(p->x[t], n, e);
+        if (p->kind == LK_WEIGH_PLAIN) {
+            sum += v;
+        } else if (p->kind == LK_WEIGH_EACH) {
+            sum = add_product(weight[t] - (vf){}, v, sum);
+        } else {
+            const vf w = weight[(t + 1) / 2] - (vf){}, other = load_any(p->x[++t], n, e);
+            v = p->kind == LK_WEIGH_SUMS ? v + other : v - other;
+            sum = add_product(w, v, sum);
+        }
+    }
+    store_some(p->y, sum, n, LK_OWN);
+}
+
+LK_INLINE void weigh_elements(const lk_combine *p, const int e)
+{
+    switch (p->kind) {
+    case LK_WEIGH_EACH: weigh_rows(p, e, LK_WEIGH_EACH); break;
+    case LK_WEIGH_SUMS: weigh_rows(p, e, LK_WEIGH_SUMS); break;
+    case LK_WEIGH_DIFFERENCES: weigh_rows(p, e, LK_WEIGH_DIFFERENCES); break;
+    case LK_WEIGH_PLAIN: weigh_rows(p, e, LK_WEIGH_PLAIN); break;
+    }
+}
+
+void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
+{
+    const lk_combine local = *args, *p = &local; /* which no store changes */
+#define WEIGH(e) weigh_elements(p, e)
+    if (p->count < LK_LANES)
+        weigh_short(p);
+    else
+        LK_OF_ELEMENT(p->element, WEIGH)
+    if (p->end != LK_END_NONE)
+        end_any_row(p);
+}
+
+LK_INLINE void widen_row(const lk_cast_row *p, const int e)
+{
+    int64_t i = 0;
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        *(vf *)(p->y + i * LK_ITEM) = load_elements(p->x + i * bytes_of(e), e);
+    if (i < p->count)
+        store_some(p->y + i * LK_ITEM, load_some(p->x + i * bytes_of(e), (int)(p->count - i), e), (int)(p->count - i), LK_OWN);
+}
+
+void LK_NAME(LK_TYPED(widen))(const lk_cast_row *args)
+{
+    const lk_cast_row local = *args, *p = &local;
+#define WIDEN(e) widen_row(p, e)
+    LK_OF_ELEMENT(p->element, WIDEN)
+}
+
+LK_INLINE void cast_row(const lk_cast_row *p, const int e)
+{
+    int64_t i = 0;
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        store_elements(p->y + i * bytes_of(e), *(const vf *)(p->x + i * LK_ITEM), e);
+    if (i < p->count)
+        store_some(p->y + i * bytes_of(e), load_some(p->x + i * LK_ITEM, (int)(p->count - i), LK_OWN), (int)(p->count - i), e);
+}
+
+void LK_NAME(LK_TYPED(cast))(const lk_cast_row *args)
+{
+    const lk_cast_row local = *args, *p = &local;
+#define CAST(e) cast_row(p, e)
+    LK_OF_ELEMENT(p->element, CAST)
+}
+
+const lk_kernel LK_ROWS(weigh)[] = {
+    LK_ROW(LK_WEIGH, LK_TYPED(weigh), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_ROW(LK_WIDEN, LK_TYPED(widen), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_ROW(LK_CAST, LK_TYPED(cast), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_LAST_ROW,
+};

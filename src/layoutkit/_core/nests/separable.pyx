@@ -1,0 +1,267 @@
+"""Filters of one axis after another, in one pass over the array: the nest around the row kernels of filters/.
+
+An array has up to three axes with windows, from the outside: *planes*, *lines*, *points*; the axes behind the last are its
+*unit*, contiguous elements that are filtered alike. A row of the result is made of rows of planes, whose results stay in a
+ring as long as lines need them; results of lines are written between the two ends that points need. Positions before the
+beginning and behind the end of an axis are mapped to elements of it, or to a constant row, when pointers to rows are set:
+only the ends of the points are ever copied.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from ..kernels cimport LK_CAST, LK_FOLD, LK_WEIGH, LK_WIDEN
+from ..kernels.filters cimport lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..ndarray cimport NPY_INT64, import_array, ndarray
+from ..runtime.registry cimport best_row, element_bytes
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
+from .convert import TYPES as KNOWN
+from .executor cimport aligned, ceil_div, elements, share
+from .operation cimport Operation
+
+import_array()
+
+TYPES = KNOWN | {"u64": KNOWN["s64"]}  # which are as wide
+
+cdef enum:
+    MAX_LOOPS = 32
+    CACHED_BYTES = 512 << 10   # of rows that are read again for the next row of the result
+    STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
+    SEGMENT = 32               # lines of a task, at least
+    TASKS_PER_THREAD = 8
+    APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
+
+
+cdef struct Window:
+    int64_t n                # of the axis
+    int64_t span             # places of a window
+    int64_t before           # of them, those before the element
+    int64_t x, y             # byte strides
+    const int64_t *place     # of each row that is combined
+    const int64_t *source    # by position from the first place of the first window on: the element, -1: the constant
+    lk_combine combine
+    bint exists
+
+
+cdef class Separable(Operation):
+    """The filter of arrays (x, y).
+
+    Parameters
+    ----------
+    arrays : (ndarray, ndarray)
+    kind : {"weigh", "fold"}
+    types : (str, str, str)
+        Elements of x, of what is between (f32 or f64; of "fold" that of both arrays), and of y.
+    outer : list of (int, int, int)
+        Sizes of the axes without windows before the last that has one, strides of x and y.
+    windows : list of Windows or None
+        Of planes, lines and points: see `layoutkit.ndimage.windows`.
+    count : int
+        Elements of a row: all points, with their units.
+    unit : int
+    constant : float
+        What is outside, where a window has that.
+    threads : int
+    """
+
+    cdef lk_combine_fn combine
+    cdef lk_cast_fn widen, cast
+    cdef Window planes, lines, points
+    cdef int x_element, y_element
+    cdef int64_t x_item, item, y_item, count, unit, strip, strips, segment, segments, loops, total
+    cdef int64_t size[MAX_LOOPS]
+    cdef int64_t x_stride[MAX_LOOPS]
+    cdef int64_t y_stride[MAX_LOOPS]
+    cdef int64_t ring_row, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
+    cdef const char *x_constant
+    cdef const char *constant
+    cdef int threads
+
+    def __cinit__(self, arrays, str kind, types, outer, windows, int64_t count, int64_t unit, constant, int threads):
+        cdef str x_type, between, y_type
+        cdef ndarray x = arrays[0]
+        self.bind(tuple(arrays))
+        x_type, between, y_type = types
+        self.combine = <lk_combine_fn>best_row(LK_FOLD if kind == "fold" else LK_WEIGH, between).fn
+        self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
+        self.x_item, self.y_item = element_bytes(self.x_element), element_bytes(self.y_element)
+        self.item = element_bytes(TYPES[between])
+        if x_type != between:
+            self.widen = <lk_cast_fn>best_row(LK_WIDEN, between).fn
+        if y_type != between:
+            self.cast = <lk_cast_fn>best_row(LK_CAST, between).fn
+        self.count, self.unit, self.loops = count, unit, len(outer)
+        if self.loops > MAX_LOOPS:
+            raise ValueError(f"a filter with {self.loops} axes around it, at most {MAX_LOOPS}")
+        self.total = 1 if x.size else 0
+        for i, (n, xs, ys) in enumerate(outer):
+            self.size[i], self.x_stride[i], self.y_stride[i] = n, xs, ys
+            self.total *= n
+        planes, lines, points = windows
+        self.set_window(&self.planes, planes, TYPES[x_type])
+        self.set_window(&self.lines, lines, TYPES[between] if planes is not None else TYPES[x_type])
+        self.set_window(&self.points, points, TYPES[between])
+        if not self.lines.exists and (self.planes.exists or not self.points.exists):
+            raise ValueError("a filter without a window along lines")
+        self.divide(threads, [w for w in windows if w is not None], constant, between)
+
+    cdef int set_window(self, Window *w, windows, int element) except -1:
+        cdef lk_combine *c = &w.combine
+        w.exists = windows is not None
+        w.n = w.span = 1
+        if not w.exists:
+            return 0
+        w.n, w.span, w.before, w.x, w.y = windows.n, windows.span, windows.before, windows.x, windows.y
+        self.owned += [windows.place, windows.source]
+        w.place, w.source = <const int64_t *>elements(windows.place, NPY_INT64), <const int64_t *>elements(windows.source, NPY_INT64)
+        if len(windows.source) != max(0, w.n + w.span - 1) or not 0 <= w.before < w.span:
+            raise ValueError("positions that do not fit a window")
+        c.taps, c.kind, c.element, c.end, c.size = len(windows.place), windows.kind, element, windows.end, windows.size
+        c.to = windows.to
+        if windows.weight is not None:
+            c.weight = self.keep(windows.weight, f"f{self.item}")
+        return 0
+
+    cdef int divide(self, int threads, list windows, constant, str between) except -1:
+        """Strips of rows, segments of lines, and what a thread needs of the workspace."""
+        cdef Window *lines = &self.lines
+        cdef Window *points = &self.points
+        cdef int64_t rows = lines.span + self.planes.span, bytes_of_row
+        cdef double work = 2.0 * self.total * self.planes.n * lines.n * self.count * self.item
+        self.threads = threads_for(threads, work * len(windows))
+        self.strip = self.count
+        if not points.exists:
+            self.strip = min(self.count, max(<int64_t>STRIP_BYTES, CACHED_BYTES // rows) // self.item // 64 * 64)
+        self.strips = ceil_div(self.count, max(1, self.strip))
+        bytes_of_row = self.strip * max(self.item, self.x_item)
+        self.segment = lines.n
+        if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
+            self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
+        tasks = self.total * self.planes.n * self.strips
+        if self.threads > 1 and tasks < TASKS_PER_THREAD * self.threads:
+            least = SEGMENT if not self.planes.exists else 2 * lines.span
+            self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, TASKS_PER_THREAD * self.threads)))
+        self.segment = max(1, min(self.segment, lines.n))
+        self.segments = ceil_div(lines.n, self.segment)
+        self.ring_row = aligned(self.strip * self.item) + APART if self.planes.exists else 0
+        self.out_bytes = aligned(self.strip * self.item) if self.cast != NULL else 0
+        if points.exists:  # the first element of a line lies at a multiple of 64
+            self.line_at = aligned(points.before * self.unit * self.item)
+            self.line_bytes = self.line_at + aligned((points.n + points.span - 1 - points.before) * self.unit * self.item)
+        self.table_bytes = aligned(8 * max(self.planes.combine.taps, lines.combine.taps, points.combine.taps))
+        self.thread_bytes = self.table_bytes + lines.span * self.ring_row + self.line_bytes + self.out_bytes + APART
+        self.workspace = self.threads * self.thread_bytes
+        if any((w.source < 0).any() for w in windows):
+            length = max(self.strip, self.unit)
+            self.x_constant = self.keep(constant(self.x_item, self.x_element, length))
+            self.constant = self.keep(constant(self.item, TYPES[between], length))
+        return 0
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        if self.total:
+            self.run_shares(self.threads, at, workspace)
+
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        cdef int64_t tasks = self.total * self.strips * self.segments * self.planes.n, first, last
+        cdef char *mine = workspace + slot * self.thread_bytes
+        while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &first, &last):
+            while first < last:
+                self.run_task(first, at[0], at[1], mine)
+                first += 1
+
+    cdef void run_task(self, int64_t task, const char *x, char *y, char *workspace) noexcept nogil:
+        """A segment of the lines of a plane, in a strip; planes follow one another."""
+        cdef int64_t plane = task % self.planes.n, rest = task // self.planes.n, i
+        cdef int64_t segment = rest % self.segments, strip
+        rest //= self.segments
+        strip = rest % self.strips
+        rest //= self.strips
+        i = self.loops
+        while i > 0:
+            i -= 1
+            x += rest % self.size[i] * self.x_stride[i]
+            y += rest % self.size[i] * self.y_stride[i]
+            rest //= self.size[i]
+        x += strip * self.strip * self.x_item
+        y += strip * self.strip * self.y_item + plane * self.planes.y
+        cdef int64_t count = min(self.strip, self.count - strip * self.strip)
+        cdef int64_t begin = segment * self.segment, end = min(begin + self.segment, self.lines.n)
+        self.run_lines(x, y, plane, begin, end, count, workspace)
+
+    cdef void run_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
+                        char *workspace) noexcept nogil:
+        """Lines [begin, end) of the result; x begins at the first plane, y at the one that is written."""
+        cdef const char **table = <const char **>workspace
+        cdef char *ring = workspace + self.table_bytes
+        cdef char *line = ring + self.lines.span * self.ring_row
+        cdef char *out = line + self.line_bytes
+        cdef char *to
+        cdef const char *row
+        cdef Window *lines = &self.lines
+        cdef lk_combine c = lines.combine
+        cdef lk_cast_row w
+        cdef int64_t i = begin, t, at, source, made = begin, span = lines.span
+        line += self.line_at
+        c.x, c.count, w.count, w.element = table, count, count, self.x_element
+        while i < end:
+            to = y + i * lines.y
+            c.y = line if self.points.exists else out if self.cast != NULL else to
+            if lines.exists:
+                while self.planes.exists and made < i + span:
+                    if lines.source[made] >= 0:
+                        self.run_planes(x + lines.source[made] * lines.x, plane, ring + made % span * self.ring_row,
+                                        count, table)
+                    made += 1
+                for t in range(c.taps):
+                    at = i + lines.place[t]
+                    source = lines.source[at]
+                    if source < 0:
+                        row = self.constant if self.planes.exists else self.x_constant
+                    elif self.planes.exists:
+                        row = ring + at % span * self.ring_row
+                    else:
+                        row = x + source * lines.x
+                    table[t] = row
+                self.combine(&c)
+            elif self.widen != NULL:
+                w.x, w.y = x, c.y
+                self.widen(&w)
+            else:
+                memcpy(c.y, x, count * self.item)
+            if self.points.exists:
+                self.run_points(line, out if self.cast != NULL else to, count, table)
+            if self.cast != NULL:
+                w.x, w.y, w.element = out, to, self.y_element
+                self.cast(&w)
+                w.element = self.x_element
+            i += 1
+
+    cdef void run_planes(self, const char *x, int64_t plane, char *to, int64_t count, const char **table) noexcept nogil:
+        """One row, over planes."""
+        cdef Window *planes = &self.planes
+        cdef lk_combine c = planes.combine
+        cdef int64_t t, source
+        for t in range(c.taps):
+            source = planes.source[plane + planes.place[t]]
+            table[t] = self.x_constant if source < 0 else x + source * planes.x
+        c.x, c.y, c.count = table, to, count
+        self.combine(&c)
+
+    cdef void run_points(self, char *line, char *to, int64_t count, const char **table) noexcept nogil:
+        """A row, over its points; it has room for the ends before and behind it."""
+        cdef Window *points = &self.points
+        cdef lk_combine c = points.combine
+        cdef int64_t unit = self.unit * self.item, t, i, source
+        cdef char *first = line - points.before * unit
+        for i in range(points.span - 1):
+            t = i if i < points.before else i + points.n
+            source = points.source[t]
+            if unit == 4 and source >= 0:
+                (<int *>first)[t] = (<int *>line)[source]
+            else:
+                memcpy(first + t * unit, self.constant if source < 0 else line + source * unit, unit)
+        for t in range(c.taps):
+            table[t] = first + points.place[t] * unit
+        c.x, c.y, c.count = table, to, count
+        self.combine(&c)

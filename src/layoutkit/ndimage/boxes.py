@@ -1,0 +1,112 @@
+"""Means and extremes of boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import windows
+from .arguments import array_of, axes_of, axis_of, before_of, by_parts, filters, mode_of, one_each, output_for, sizes_of
+from .separable import folded, summed
+
+Make = Callable[[int, int, int, str], windows.Windows]  # of size, axis, elements before, mode
+
+
+def boxes(x: np.ndarray, size: Any, axes: Any, mode: Any, origin: Any, make: Make, what: str) -> list[windows.Windows]:
+    """Windows along axes; those of one element are left out."""
+    n = len(axes)
+    modes, origins = (one_each(v, n, f"{what}: {k}") for k, v in (("mode", mode), ("origin", origin)))
+    each = zip(sizes_of(size, n, what), axes, origins, modes)
+    return [make(s, axis, before_of(s, o, what), mode_of(m, what)) for s, axis, o, m in each if s > 1]
+
+
+def means(x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, threads: int | None, what: str) -> Any:
+    y = output_for(output, x, what, x.dtype.kind == "c")
+    if passes:
+        by_parts(lambda a, b, c: summed(a, b, passes, c, threads, what), x, y, cval, what)
+    else:
+        y[...] = x
+    return y
+
+
+def extremes(
+    x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, threads: int | None, what: str
+) -> Any:
+    if x.dtype.kind == "c":
+        raise TypeError(f"{what}: complex numbers have no order")
+    y = output_for(output, x, what)
+    if passes:
+        folded(x, y, passes, float(cval), threads, what)
+    else:
+        y[...] = x
+    return y
+
+
+@filters
+def uniform_filter1d(
+    input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0, *, threads=None
+) -> Any:  # fmt: skip
+    """The mean of `size` elements along one axis: as `scipy.ndimage.uniform_filter1d`.
+
+    NaN and Inf stay in the windows that have them; there they spread to the end of the line.
+
+    PARAMETERS
+    """
+    what = "uniform_filter1d"
+    x = array_of(input, what)
+    axis = axis_of(axis, x.ndim, what)
+    return means(x, output, boxes(x, size, (axis,), mode, origin, windows.box, what), cval, threads, what)
+
+
+@filters
+def uniform_filter(
+    input, size=3, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None, channel_axis=None, threads=None
+) -> Any:
+    """The mean of boxes: as `scipy.ndimage.uniform_filter`.
+
+    NaN and Inf stay in the boxes that have them; there they spread to the end of the line.
+
+    PARAMETERS
+    """
+    what = "uniform_filter"
+    x = array_of(input, what)
+    found = axes_of(axes, x.ndim, channel_axis, what)
+    return means(x, output, boxes(x, size, found, mode, origin, windows.box, what), cval, threads, what)
+
+
+def _least(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+    return windows.extreme(size, axis, before, mode, windows.LEAST)
+
+
+def _largest(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+    return windows.extreme(size, axis, before, mode, windows.LARGEST)
+
+
+@filters
+def minimum_filter1d(
+    input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0, *, threads=None
+) -> Any:  # fmt: skip
+    """The least of `size` elements along one axis: as `scipy.ndimage.minimum_filter1d`; see `minimum_filter`.
+
+    PARAMETERS
+    """
+    what = "minimum_filter1d"
+    x = array_of(input, what)
+    axis = axis_of(axis, x.ndim, what)
+    return extremes(x, output, boxes(x, size, (axis,), mode, origin, _least, what), cval, threads, what)
+
+
+@filters
+def maximum_filter1d(
+    input, size, axis=-1, output=None, mode="reflect", cval=0.0, origin=0, *, threads=None
+) -> Any:  # fmt: skip
+    """The largest of `size` elements along one axis: as `scipy.ndimage.maximum_filter1d`; see `maximum_filter`.
+
+    PARAMETERS
+    """
+    what = "maximum_filter1d"
+    x = array_of(input, what)
+    axis = axis_of(axis, x.ndim, what)
+    return extremes(x, output, boxes(x, size, (axis,), mode, origin, _largest, what), cval, threads, what)

@@ -1,0 +1,77 @@
+"""Correlation and convolution with given weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import windows
+from .arguments import array_of, axis_of, before_of, by_parts, filters, mode_of, output_for
+from .separable import summed
+
+
+def _along(
+    input: Any, weights: Any, axis: Any, output: Any, mode: Any, cval: Any, origin: int, threads: Any, what: str
+):
+    """Correlate along one axis."""
+    x, w = array_of(input, what), np.asarray(weights)
+    if w.ndim != 1 or w.size < 1:
+        raise RuntimeError(f"{what}: no filter weights given, got an array of shape {w.shape}")
+    axis = axis_of(axis, x.ndim, what)
+    before, mode = before_of(w.size, origin, what), mode_of(mode, what)
+    is_complex = "c" in (x.dtype.kind, w.dtype.kind)
+    y = output_for(output, x, what, is_complex)
+
+    def run(a: np.ndarray, to: np.ndarray, numbers: np.ndarray, c: float) -> None:
+        summed(a, to, [windows.weighed(numbers.astype(np.float64), axis, before, mode)], c, threads, what)
+
+    with_weights(run, x, w.conj() if w.dtype.kind == "c" else w, y, cval, what)
+    return y
+
+
+def with_weights(run: Any, x: np.ndarray, weights: np.ndarray, y: np.ndarray, cval: Any, what: str) -> None:
+    """``run(x, y, weights, cval)``, of complex arrays or weights for all pairs of their parts."""
+    if weights.dtype.kind != "c":
+        by_parts(lambda a, to, c: run(a, to, weights, c), x, y, cval, what)
+        return
+    if x.dtype.kind != "c" and np.iscomplexobj(cval):
+        raise ValueError(f"{what}: a complex cval for an input of {x.dtype}")
+    run(x.real, y.real, weights.real, float(np.real(cval)))
+    run(x.real, y.imag, weights.imag, float(np.real(cval)))
+    if x.dtype.kind == "c":
+        part = np.empty(y.shape, y.real.dtype)
+        run(x.imag, part, weights.imag, float(np.imag(cval)))
+        y.real -= part
+        run(x.imag, part, weights.real, float(np.imag(cval)))
+        y.imag += part
+
+
+@filters
+def correlate1d(
+    input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0, *, threads=None
+) -> Any:  # fmt: skip
+    """The correlation with weights along one axis: as `scipy.ndimage.correlate1d`.
+
+    PARAMETERS
+    """
+    return _along(input, weights, axis, output, mode, cval, origin, threads, "correlate1d")
+
+
+@filters
+def convolve1d(
+    input, weights, axis=-1, output=None, mode="reflect", cval=0.0, origin=0, *, threads=None
+) -> Any:  # fmt: skip
+    """The convolution with weights along one axis: as `scipy.ndimage.convolve1d`.
+
+    PARAMETERS
+    """
+    reversed_weights, origin = _reversed(np.asarray(weights), origin)
+    return _along(input, reversed_weights, axis, output, mode, cval, origin, threads, "convolve1d")
+
+
+def _reversed(weights: np.ndarray, origin: int) -> tuple[np.ndarray, int]:
+    """What a correlation has to be given for a convolution along an axis."""
+    flipped = weights[::-1] if weights.ndim == 1 else weights
+    flipped = flipped.conj() if flipped.dtype.kind == "c" else flipped
+    return flipped, -origin - (flipped.size % 2 == 0 and flipped.size > 0)

@@ -1,0 +1,212 @@
+"""Filters of one axis after another: which are done in one pass over the arrays, and in which types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from .._core.nests.axes import is_contiguous, merged
+from .._core.nests.convert import TYPES
+from .._core.nests.separable import Separable
+from ..choosing.threads import check_threads
+from ..choosing.watching import CallInfo, watched
+from ..memory.arrays import empty, overlap
+from . import windows as w
+from .windows import Windows
+
+ELEMENTS = {  # of images, as kernels call them
+    "bool": "u8", "uint8": "u8", "int8": "s8", "uint16": "u16", "int16": "s16", "uint32": "u32", "int32": "s32",
+    "float32": "f32", "float64": "f64",
+}  # fmt: skip
+DTYPES = {TYPES[e]: np.dtype(d) for d, e in ELEMENTS.items() if d != "bool"}
+FOLDED = ELEMENTS | {"uint64": "u64", "int64": "s64"}
+EXACT_IN_F32 = {"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"}
+CAST_TO = FOLDED | {"uint64": "s64"}  # there is no wrapping around in float64
+LONG_UNIT = 512  # elements behind the last axis with a window, from which on they are rows of their own
+
+
+def folded(
+    x: np.ndarray, y: np.ndarray, passes: Sequence[Windows], cval: float, threads: int | None, what: str
+) -> None:
+    """Write to y the least or largest of windows."""
+    if x.dtype.name == "float16":
+        x = x.astype(np.float32)
+    if any(p.mode == "constant" for p in passes) and not representable(cval, x.dtype):
+        x = x.astype(np.float64)
+    own = x.dtype.name
+    element = FOLDED[own]
+    plain = x.dtype if own != "bool" else np.dtype(np.uint8)
+    to = target(y, x, plain)
+    run("fold", x.view(plain), to, sorted(passes, key=lambda p: p.axis), (element,) * 3, cval, threads, what)
+    give(to, y)
+
+
+def summed(
+    x: np.ndarray, y: np.ndarray, passes: Sequence[Windows], cval: float, threads: int | None, what: str
+) -> None:
+    """Write to y weighted sums, or means, of windows along one axis after another."""
+    source, result = x.dtype, y.dtype
+    if result.name == "uint64" and len(passes) > 1:  # what is between is cast to it by numpy
+        for p in passes[:-1]:
+            between = empty(y.shape, result, what, used_with=x)
+            summed(x, between, [p], cval, threads, what)
+            x = between
+        passes, source = passes[-1:], x.dtype
+    if source.name in ("float16", "int64", "uint64"):
+        x = x.astype(np.float32 if source.kind == "f" else np.float64)
+    element = np.dtype("float32") if result.name == "float16" else result
+    if result.name in ("int64", "uint64"):
+        element = np.dtype(np.float64)
+    means = passes[0].kind == w.PLAIN
+    exact = representable(cval, source) or all(p.mode != "constant" for p in passes)
+    between, passes, alone = computed_in(source, result, passes, means and exact)
+    if any(p.mode == "constant" for p in passes) and not representable(cval, x.dtype):
+        x = x.astype(between)
+    types = (ELEMENTS[x.dtype.name], "f64" if between == np.float64 else "f32", ELEMENTS[element.name])
+    plain = element if element.name != "bool" else np.dtype(np.uint8)
+    to = target(y, x, plain)
+    source_view = x.view(np.uint8) if x.dtype.name == "bool" else x
+    run("weigh", source_view, to, passes, types, cval, threads, what, alone)
+    give(to, y)
+
+
+def computed_in(source: np.dtype, result: np.dtype, passes: Sequence[Windows], whole: bool):
+    """The type of sums, the windows with their ends, and whether each axis takes a pass of its own."""
+    is_float = result.kind == "f"
+    if is_float:
+        small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
+        return np.dtype(np.float32 if small else np.float64), sorted(passes, key=lambda p: p.axis), False
+    ascending = all(a.axis < b.axis for a, b in pairwise(passes))
+    if not whole or source.kind == "f" or source.itemsize == 8 or not fits(source, result):
+        return np.dtype(np.float64), [p.ending(w.CAST, TYPES[CAST_TO[result.name]]) for p in passes], not ascending
+    most = max(p.size for p in passes) * max(abs(limit) for limit in limits(source))
+    between = np.float32 if {source.name, result.name} <= EXACT_IN_F32 and most < 2**22 else np.float64
+    return np.dtype(between), [p.ending(w.WHOLE) for p in passes], not ascending
+
+
+def limits(dtype: np.dtype) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def fits(source: np.dtype, result: np.dtype) -> bool:
+    """Whether all integers of one type are of the other."""
+    (low, high), (least, most) = limits(source), limits(result)
+    return least <= low and high <= most
+
+
+def representable(cval: float, dtype: np.dtype) -> bool:
+    """Whether arrays of this type can hold a constant."""
+    if dtype.kind == "f":
+        return dtype.itemsize == 8 or not cval == cval or float(dtype.type(cval)) == cval
+    low, high = limits(dtype)
+    return cval == cval and low <= cval <= high and int(cval) == cval
+
+
+def target(y: np.ndarray, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`y` itself if it can be written row by row, else a new array."""
+    same = y.dtype == dtype or (y.dtype.name == "bool" and dtype == np.uint8)
+    if same and is_contiguous(y.shape, y.strides, y.itemsize) and y.flags.aligned and not overlap(x, y):
+        return y.view(dtype)
+    return empty(y.shape, dtype, "ndimage", used_with=x)
+
+
+def give(result: np.ndarray, y: np.ndarray) -> None:
+    """Copy a result to where it was asked for, as C casts."""
+    if y.dtype.name == "uint64" and result.dtype.kind == "f":  # negative numbers by way of s64
+        with np.errstate(invalid="ignore"):
+            y[...] = np.where(result < 2.0**63, result.astype(np.int64).view(np.uint64), result.astype(np.uint64))
+        return
+    if not (result.__array_interface__["data"][0] == y.__array_interface__["data"][0] and result.size):
+        with np.errstate(invalid="ignore"):
+            np.copyto(
+                y, result.view(y.dtype) if y.dtype.name == "bool" and result.itemsize == 1 else result, casting="unsafe"
+            )
+
+
+def run(
+    kind: str, x: np.ndarray, y: np.ndarray, passes: Sequence[Windows], types: tuple[str, str, str], cval: float,
+    threads: int | None, what: str, alone: bool = False,
+) -> None:  # fmt: skip
+    """Filter x into y, which do not overlap."""
+    most = check_threads(threads)
+    if x.size == 0:
+        return
+    groups = grouped(x.shape, passes, alone)
+    read, exact = types[0], representable(cval, y.dtype) or all(p.mode != "constant" for p in passes)
+    for i, group in enumerate(groups):
+        last = i == len(groups) - 1
+        kept = types[2] if last or exact else types[1]
+        into = y if last else empty(y.shape, DTYPES[TYPES[kept]] if kept != types[2] else y.dtype, what, used_with=x)
+        step = (read, types[1], kept)
+        call = (kind, prepared(x, group), into, group, step, cval, most)
+        watched(
+            lambda: CallInfo(what, f"{what} {'x'.join(map(str, y.shape))} {types[0]} {types[2]} t{most}", kind, most),
+            one_pass,
+            *call,
+        )
+        x, read = into, kept
+
+
+def grouped(shape: Sequence[int], passes: Sequence[Windows], alone: bool) -> list[list[Windows]]:
+    """Windows that are done in one pass: of the last axes three, or two if rows are of what is behind them."""
+    if alone:
+        return [[p] for p in passes]
+    groups: list[list[Windows]] = []
+    passes = list(passes)
+    while passes:
+        most = 3 if is_points(shape, passes[-1]) else 2
+        groups.append(passes[-most:])
+        passes = passes[:-most]
+    return groups[::-1]
+
+
+def is_points(shape: Sequence[int], last: Windows) -> bool:
+    """Whether a row has several places of the last axis with a window."""
+    return prod(shape[last.axis + 1 :]) < LONG_UNIT
+
+
+def prepared(x: np.ndarray, group: Sequence[Windows]) -> np.ndarray:
+    """`x`, or a copy of it where the elements of its rows do not follow one another."""
+    last = group[-1].axis
+    first = last if is_points(x.shape, group[-1]) else min(last + 1, x.ndim - 1)
+    if is_contiguous(x.shape[first:], x.strides[first:], x.itemsize) and x.flags.aligned:
+        return x
+    return np.ascontiguousarray(x)
+
+
+def one_pass(
+    kind: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    group: Sequence[Windows],
+    types: tuple[str, str, str],
+    cval: float,
+    threads: int,
+) -> None:
+    """Filter along up to three axes."""
+    last = group[-1].axis
+    points = is_points(x.shape, group[-1])
+    unit = prod(x.shape[last + 1 :])
+    count = unit * (x.shape[last] if points else 1)
+    filtered = [p.axis for p in group]
+    behind = last + 1 if not points else last
+    axes = [
+        (n, xs, ys)
+        for i, (n, xs, ys) in enumerate(zip(x.shape, x.strides, y.strides))
+        if i < behind and i not in filtered
+    ]
+    windows: list[Windows | None] = [p.on(x, y) for p in group]
+    windows += [] if points else [None]
+    windows[:0] = [None] * (3 - len(windows))
+
+    def constant(item: int, element: int, length: int) -> np.ndarray:
+        return np.full(length, cval, DTYPES.get(element, x.dtype))
+
+    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads)(x, y)

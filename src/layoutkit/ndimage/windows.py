@@ -1,0 +1,92 @@
+"""Windows along an axis: which places are combined, in which order, and where the elements outside come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+EACH, SUMS, DIFFERENCES, PLAIN = range(4)  # as LK_WEIGH_.. of filters.h
+NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
+LEAST, LARGEST = range(2)  # LK_FOLD_..
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows along an axis of an array, as `_core/nests/separable.pyx` takes them."""
+
+    axis: int
+    mode: str
+    span: int  # places of a window
+    before: int  # of them, those before the element
+    place: np.ndarray  # of each row that is combined, in that order
+    kind: int
+    weight: np.ndarray | None = None
+    end: int = NONE
+    size: float = 1
+    to: int = 0  # the element that CAST is of
+    n: int = 0  # of the axis; x, y: its strides
+    x: int = 0
+    y: int = 0
+    source: np.ndarray | None = None
+
+    def on(self, x: np.ndarray, y: np.ndarray) -> Windows:
+        """The same on the axis of two arrays."""
+        n = x.shape[self.axis]
+        source = positions(n, self.span, self.before, self.mode)
+        return replace(self, n=n, x=x.strides[self.axis], y=y.strides[self.axis], source=source)
+
+    def ending(self, end: int, to: int = 0) -> Windows:
+        """The same with another end."""
+        return replace(self, end=end, to=to)
+
+
+@lru_cache(256)
+def positions(n: int, span: int, before: int, mode: str) -> np.ndarray:
+    """By position from `before` in front of an axis on: the element that stands there, -1: the constant."""
+    at = np.arange(-before, n + span - 1 - before, dtype=np.int64)
+    if n == 0:
+        at = at[:0] if span else at
+        return np.full(max(0, span - 1), -1, np.int64)
+    if mode == "constant":
+        at = np.where((at < 0) | (at >= n), -1, at)
+    elif mode == "nearest":
+        at = np.clip(at, 0, n - 1)
+    elif mode == "wrap":
+        at %= n
+    elif mode == "reflect":
+        at %= 2 * n
+        at = np.where(at < n, at, 2 * n - 1 - at)
+    else:  # mirror
+        period = max(1, 2 * n - 2)
+        at %= period
+        at = np.where(at < n, at, period - at)
+    return np.ascontiguousarray(at)
+
+
+def weighed(weights: np.ndarray, axis: int, before: int, mode: str) -> Windows:
+    """Sums by weights, in the order in which scipy sums: results for integers are its own."""
+    size = len(weights)
+    half = size // 2
+    kind, place = EACH, [size - 1, *range(size - 1)]
+    if size % 2:
+        low, high = weights[:half], weights[:half:-1]
+        if np.all(np.abs(low - high) <= np.finfo(float).eps):
+            kind = SUMS
+        elif np.all(np.abs(low + high) <= np.finfo(float).eps):
+            kind = DIFFERENCES
+    if kind == EACH:
+        return Windows(axis, mode, size, before, np.array(place), EACH, weights[place])
+    place = [half] + [p for i in range(half) for p in (i, size - 1 - i)]
+    return Windows(axis, mode, size, before, np.array(place), kind, weights[[half, *range(half)]])
+
+
+def box(size: int, axis: int, before: int, mode: str) -> Windows:
+    """Means."""
+    return Windows(axis, mode, size, before, np.arange(size), PLAIN, end=MEAN, size=size)
+
+
+def extreme(size: int, axis: int, before: int, mode: str, kind: int) -> Windows:
+    """The least or the largest."""
+    return Windows(axis, mode, size, before, np.arange(size), kind)

@@ -1,0 +1,150 @@
+"""Kernels of filters, which combine rows, against the obvious loop, between pages that cannot be touched."""
+
+import harness
+import numpy as np
+import pytest
+from conftest import WHOLE_ISAS, fewer
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle.guard import guarded
+
+from layoutkit._core.nests.convert import TYPES
+from layoutkit._core.runtime import registry
+
+DTYPES = {
+    "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
+    "f32": np.float32, "f64": np.float64, "u64": np.uint64, "s64": np.int64,
+}  # fmt: skip
+NARROW = ["u8", "s8", "u16", "s16", "f32"]
+EACH, SUMS, DIFFERENCES, PLAIN = range(4)
+NONE, MEAN, WHOLE, CAST = range(4)
+
+
+def rows_of(family):
+    """Kernels of a family, on every instruction set."""
+    return [k for k in registry.kernels(all_isas=True) if k.family == family and k.isa in WHOLE_ISAS]
+
+
+def guarded_rows(x, end):
+    """Rows that end, or begin, at a page that cannot be touched: their addresses, and what holds them."""
+    held = [guarded(row.view(np.uint8), end) for row in x]
+    return np.array([h.address for h in held], np.int64), held
+
+
+counts = st.integers(1, 70) | st.sampled_from([127, 128, 200, 257])
+ends = st.sampled_from(["low", "high"])
+
+
+def numbers(rng, shape, dtype, most=100):
+    """Whole numbers that all types hold, mostly in the range of the type."""
+    return rng.integers(0 if np.dtype(dtype).kind == "u" else -most, most + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 9), counts, st.sampled_from([EACH, SUMS, DIFFERENCES, PLAIN]), st.data(), ends)
+def test_weigh(kernel, taps, count, kind, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    real = DTYPES[kernel.types]
+    element = data.draw(st.sampled_from(NARROW if kernel.types == "f32" else [*DTYPES][:8]))
+    taps += kind in (SUMS, DIFFERENCES) and taps % 2 == 0
+    x = numbers(rng, (taps, count), DTYPES[element])
+    weight = rng.integers(-8, 9, taps) / 4  # sums are exact
+    wide = x.astype(np.float64)
+    if kind == PLAIN:
+        want = wide.sum(0)
+    elif kind == EACH:
+        want = (weight[:, None] * wide).sum(0)
+    else:
+        sign = 1 if kind == SUMS else -1
+        want = weight[0] * wide[0]
+        for i in range(taps // 2):
+            want = want + weight[1 + i] * (wide[1 + 2 * i] + sign * wide[2 + 2 * i])
+    how = data.draw(st.sampled_from([NONE, MEAN, CAST] + [WHOLE] * (kind == PLAIN)))
+    size, to = 1.0, data.draw(st.sampled_from(["u8", "s8", "u16", "s16", "u32", "s32"]))
+    if how in (MEAN, WHOLE):
+        size = float(rng.integers(1, 20))
+        want = (want.astype(real) / real(size)).astype(np.float64)
+        want = np.trunc(want) if how == WHOLE else want
+    elif how == CAST:
+        want = np.trunc(want).astype(np.int64).astype(DTYPES[to]).astype(np.float64)
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * np.dtype(real).itemsize, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight.astype(real), kind=kind,
+        element=TYPES[element], end=how, to=TYPES[to], size=size,
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.array.view(real), want.astype(real))
+
+
+@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+def test_doubles_are_those_of_c_without_fma(kernel):
+    if kernel.types != "f64":
+        return
+    rng = np.random.default_rng(3)
+    x, weight = rng.standard_normal((7, 100)), rng.standard_normal(7)
+    want = weight[0] * x[0]
+    for t in range(1, 7):
+        want = want + weight[t] * x[t]
+    y = np.empty(100)
+    at = np.array([row.ctypes.data for row in x])
+    harness.run(kernel.name, "lk_combine", x=at, y=y, taps=7, count=100, weight=weight, kind=EACH, element=TYPES["f64"])
+    np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("kernel", rows_of("fold"), ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 9), counts, st.booleans(), st.data(), ends)
+def test_fold(kernel, taps, count, largest, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    dtype = DTYPES[kernel.types]
+    x = numbers(rng, (taps, count), dtype)
+    if x.dtype.kind == "f":
+        for value in (np.nan, np.inf, -np.inf)[: data.draw(st.integers(0, 3))]:
+            x[rng.random(x.shape) < data.draw(st.sampled_from([0.05, 0.7]))] = value
+    want = (np.fmax if largest else np.fmin).reduce(x, 0)
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    harness.run(kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, kind=int(largest))
+    np.testing.assert_array_equal(y.array.view(dtype), want)
+
+
+@pytest.mark.parametrize("kernel", rows_of("rank"), ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 9), counts, st.data(), ends)
+def test_rank(kernel, taps, count, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    dtype = DTYPES[kernel.types]
+    x = numbers(rng, (taps, count), dtype)
+    if x.dtype.kind == "f":
+        for value in (np.nan, -np.nan, np.inf, -np.inf, -0.0)[: data.draw(st.integers(0, 5))]:
+            x[rng.random(x.shape) < 0.2] = value
+    network = np.array([(j, j + 1) for i in range(taps) for j in range(taps - 1 - i)], np.int32).reshape(-1, 2)
+    rank = data.draw(st.integers(0, taps - 1))
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * x.itemsize, 0xA5, np.uint8), end)
+    scratch = np.empty(taps * 2 * 64 + 64, np.uint8)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, network=network, steps=len(network),
+        rank=rank, scratch=scratch.ctypes.data + -scratch.ctypes.data % 64,
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.array.view(dtype), np.sort(x, 0)[rank])
+
+
+@pytest.mark.parametrize("kernel", rows_of("widen") + rows_of("cast"), ids=lambda k: k.name)
+@fewer(3)
+@given(counts, st.data(), ends)
+def test_widen_and_cast(kernel, count, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    real = DTYPES[kernel.types]
+    element = data.draw(st.sampled_from(NARROW if kernel.types == "f32" else [*DTYPES][:8]))
+    dtype = DTYPES[element]
+    x = numbers(rng, count, dtype)
+    want = x.astype(real)
+    if kernel.family == "cast":
+        x, want = rng.integers(-300, 600, count).astype(real), None
+        x += real(0.75) * np.sign(x)
+        want = x.astype(dtype) if np.dtype(dtype).kind == "f" else np.trunc(x).astype(np.int64).astype(dtype)
+    held, y = guarded(x.view(np.uint8), end), guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    harness.run(kernel.name, "lk_cast_row", x=held.address, y=y.address, count=count, element=TYPES[element])
+    np.testing.assert_array_equal(y.array.view(want.dtype), want)
