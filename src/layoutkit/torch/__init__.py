@@ -1,8 +1,10 @@
-"""Convolutions of layoutkit in torch: functions with gradients, modules, and `convert` for existing models.
+"""layoutkit in torch: whole models as compiled programs, and convolutions with gradients.
 
     import layoutkit.torch
+    fast = layoutkit.torch.optimize(model.eval(), x)  # inference: the whole model runs here, fused
+    fast = torch.compile(model, backend="layoutkit")  # the same for what torch.compile captures
+    layoutkit.torch.convert(model)  # training: the convolutions of a model run here from now on
     print(layoutkit.torch.compare(model, x))  # whether that would be faster
-    layoutkit.torch.convert(model)  # the convolutions of a model run here from now on
 
 Tensors are read and written where they lie, those in channels_last too; results have the memory format that torch's
 convolutions give them. In three dimensions torch's depends on the type, the size and the machine: here it is
@@ -19,8 +21,9 @@ There is no forward mode, no `torch.func.grad` and no `torch.jit`.
 from .comparing import Comparison, compare
 from .functions import conv, conv_transpose
 from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert
+from .optimizing import Optimized, optimize
 
 __all__ = [
     "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "compare",
-    "conv", "conv_transpose", "convert",
+    "conv", "conv_transpose", "convert", "Optimized", "optimize",
 ]  # fmt: skip
