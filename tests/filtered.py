@@ -1,8 +1,13 @@
 """What tests of filters draw: images of any shape, type and strides, and what is outside; how results are compared."""
 
 import numpy as np
+import scipy.ndimage as scipy
+from conftest import NEST_ISAS, using_isa
+from hypothesis import assume
 from hypothesis import strategies as st
 from strided import placed, placements
+
+import layoutkit.ndimage as ndi
 
 TYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "bool", "float32", "float64"]
 MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-wrap", "grid-mirror", "grid-constant"]
@@ -11,6 +16,7 @@ LONGEST = [0, 150, 40, 14, 7, 5]  # axes of so many dimensions
 types = st.sampled_from(TYPES)
 modes = st.sampled_from(MODES)
 dtypes = types.map(np.dtype)  # of outputs, for which scipy takes no name of bool
+isas = st.sampled_from(NEST_ISAS)
 threads = st.sampled_from([1, 1, 2, 3])
 
 
@@ -56,3 +62,17 @@ def check(got, want, scale=1.0):
     np.testing.assert_array_equal(got[~finite & ~np.isnan(want)], want[~finite & ~np.isnan(want)])
     bound = 16 * np.finfo(want.dtype).eps * scale
     np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=bound)
+
+
+def compare(name, x, *args, isa, threads, scale, **keywords):
+    """A filter of ours against scipy's; outputs without negative numbers are drawn for inputs without."""
+    dtype = np.dtype(keywords.get("output") or x.dtype)
+    assume(dtype.kind not in "bu" or dtype == x.dtype or x.dtype.kind in "bu")
+    if isinstance(keywords.get("mode"), list) and "axes" not in keywords:
+        keywords["mode"] = keywords["mode"][0]
+    with np.errstate(invalid="ignore"):
+        want = getattr(scipy, name)(np.array(x), *args, **keywords)
+        with using_isa(isa):
+            got = getattr(ndi, name)(x, *args, threads=threads, **keywords)
+    largest = np.max(abs(x), initial=3, where=np.isfinite(x)) if x.dtype.kind == "f" else 300
+    check(got, want, float(largest) * scale)

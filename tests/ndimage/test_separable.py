@@ -3,28 +3,12 @@
 import numpy as np
 import pytest
 import scipy.ndimage as scipy
-from conftest import NEST_ISAS, fewer, using_isa
-from filtered import axes_of, check, dtypes, images, modes, outsides, threads
+from conftest import NEST_ISAS, fewer
+from filtered import axes_of, compare, dtypes, images, isas, modes, outsides, threads
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import layoutkit.ndimage as ndi
-
-isas = st.sampled_from(NEST_ISAS)
-
-
-def compare(name, x, *args, isa, threads, scale, **keywords):
-    """A filter of ours against scipy's; outputs without negative numbers are drawn for inputs without."""
-    dtype = np.dtype(keywords.get("output") or x.dtype)
-    assume(dtype.kind not in "bu" or dtype == x.dtype or x.dtype.kind in "bu")
-    if isinstance(keywords.get("mode"), list) and "axes" not in keywords:
-        keywords["mode"] = keywords["mode"][0]
-    with np.errstate(invalid="ignore"):
-        want = getattr(scipy, name)(np.array(x), *args, **keywords)
-        with using_isa(isa):
-            got = getattr(ndi, name)(x, *args, threads=threads, **keywords)
-    largest = np.max(abs(x), initial=3, where=np.isfinite(x)) if x.dtype.kind == "f" else 300
-    check(got, want, float(largest) * scale)
 
 
 @given(st.data(), isas, threads)

@@ -1,10 +1,28 @@
 """scipy.ndimage's filters of images and volumes: the same names and arguments, at the speed of memory."""
 
+from .binary import binary_closing, binary_dilation, binary_erosion, binary_opening, generate_binary_structure
 from .boxes import maximum_filter1d, minimum_filter1d, uniform_filter, uniform_filter1d
-from .correlation import convolve1d, correlate1d
+from .correlation import convolve, convolve1d, correlate, correlate1d
+from .edges import gaussian_gradient_magnitude, gaussian_laplace, laplace, prewitt, sobel
+from .extremes import maximum_filter, minimum_filter
 from .gaussian import gaussian_filter, gaussian_filter1d
+from .morphology import (
+    black_tophat,
+    grey_closing,
+    grey_dilation,
+    grey_erosion,
+    grey_opening,
+    morphological_gradient,
+    morphological_laplace,
+    white_tophat,
+)
+from .ranks import median_filter, percentile_filter, rank_filter
 
 __all__ = [
-    "convolve1d", "correlate1d", "gaussian_filter", "gaussian_filter1d", "maximum_filter1d", "minimum_filter1d",
-    "uniform_filter", "uniform_filter1d",
+    "binary_closing", "binary_dilation", "binary_erosion", "binary_opening", "black_tophat", "convolve", "convolve1d",
+    "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d", "gaussian_gradient_magnitude",
+    "gaussian_laplace", "generate_binary_structure", "grey_closing", "grey_dilation", "grey_erosion", "grey_opening",
+    "laplace", "maximum_filter", "maximum_filter1d", "median_filter", "minimum_filter", "minimum_filter1d",
+    "morphological_gradient", "morphological_laplace", "percentile_filter", "prewitt", "rank_filter", "sobel",
+    "uniform_filter", "uniform_filter1d", "white_tophat",
 ]  # fmt: skip

@@ -23,6 +23,7 @@ def boxes(x: np.ndarray, size: Any, axes: Any, mode: Any, origin: Any, make: Mak
 
 
 def means(x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, threads: int | None, what: str) -> Any:
+    """The means of windows along one axis after another."""
     y = output_for(output, x, what, x.dtype.kind == "c")
     if passes:
         by_parts(lambda a, b, c: summed(a, b, passes, c, threads, what), x, y, cval, what)
@@ -34,6 +35,7 @@ def means(x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, 
 def extremes(
     x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, threads: int | None, what: str
 ) -> Any:
+    """The least or largest of windows along one axis after another."""
     if x.dtype.kind == "c":
         raise TypeError(f"{what}: complex numbers have no order")
     y = output_for(output, x, what)
@@ -76,11 +78,13 @@ def uniform_filter(
     return means(x, output, boxes(x, size, found, mode, origin, windows.box, what), cval, threads, what)
 
 
-def _least(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+def least_of(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+    """Windows of the least."""
     return windows.extreme(size, axis, before, mode, windows.LEAST)
 
 
-def _largest(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+def largest_of(size: int, axis: int, before: int, mode: str) -> windows.Windows:
+    """Windows of the largest."""
     return windows.extreme(size, axis, before, mode, windows.LARGEST)
 
 
@@ -95,7 +99,7 @@ def minimum_filter1d(
     what = "minimum_filter1d"
     x = array_of(input, what)
     axis = axis_of(axis, x.ndim, what)
-    return extremes(x, output, boxes(x, size, (axis,), mode, origin, _least, what), cval, threads, what)
+    return extremes(x, output, boxes(x, size, (axis,), mode, origin, least_of, what), cval, threads, what)
 
 
 @filters
@@ -109,4 +113,4 @@ def maximum_filter1d(
     what = "maximum_filter1d"
     x = array_of(input, what)
     axis = axis_of(axis, x.ndim, what)
-    return extremes(x, output, boxes(x, size, (axis,), mode, origin, _largest, what), cval, threads, what)
+    return extremes(x, output, boxes(x, size, (axis,), mode, origin, largest_of, what), cval, threads, what)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from . import windows
-from .arguments import array_of, axis_of, before_of, by_parts, filters, mode_of, output_for
+from .arguments import array_of, axes_of, axis_of, before_of, by_parts, filters, mode_of, one_each, output_for
+from .neighbourhoods import footprint_of, weighed
 from .separable import summed
 
 
@@ -75,3 +76,59 @@ def _reversed(weights: np.ndarray, origin: int) -> tuple[np.ndarray, int]:
     flipped = weights[::-1] if weights.ndim == 1 else weights
     flipped = flipped.conj() if flipped.dtype.kind == "c" else flipped
     return flipped, -origin - (flipped.size % 2 == 0 and flipped.size > 0)
+
+
+def _all_axes(
+    input: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any, channel_axis: Any,
+    convolves: bool, threads: Any, what: str,
+) -> Any:  # fmt: skip
+    """Correlate or convolve along several axes at once."""
+    x, numbers = array_of(input, what), np.asarray(weights)
+    found = axes_of(axes, x.ndim, channel_axis, what)
+    origins = one_each(origin, len(found), f"{what}: origin")
+    if numbers.ndim != len(found):
+        raise RuntimeError(f"{what}: weights.ndim ({numbers.ndim}) must match len(axes) ({len(found)})")
+    if not isinstance(mode, str):
+        raise RuntimeError(f"{what}: several modes are not supported")
+    mode = mode_of(mode, what)
+    if convolves:
+        numbers = np.flip(numbers)
+        origins = [-o - (n % 2 == 0) for o, n in zip(origins, numbers.shape)]
+    elif numbers.dtype.kind == "c":
+        numbers = numbers.conj()
+    y = output_for(output, x, what, "c" in (x.dtype.kind, numbers.dtype.kind))
+    order = np.argsort(found)
+
+    def run(a: np.ndarray, to: np.ndarray, part: np.ndarray, c: float) -> None:
+        part = np.asarray(part, np.float64)
+        counts = abs(part) > np.finfo(float).eps  # as scipy has it
+        window = footprint_of(counts, found, x.ndim, origins, what, "weights")
+        if not window.count:
+            to[...] = 0
+            return
+        weighed(a, to, window, part.transpose(order)[counts.transpose(order)], mode, c, threads, what)
+
+    with_weights(run, x, numbers, y, cval, what)
+    return y
+
+
+@filters
+def correlate(
+    input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None, channel_axis=None, threads=None
+) -> Any:
+    """The correlation with weights along several axes: as `scipy.ndimage.correlate`.
+
+    PARAMETERS
+    """
+    return _all_axes(input, weights, output, mode, cval, origin, axes, channel_axis, False, threads, "correlate")
+
+
+@filters
+def convolve(
+    input, weights, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None, channel_axis=None, threads=None
+) -> Any:
+    """The convolution with weights along several axes: as `scipy.ndimage.convolve`.
+
+    PARAMETERS
+    """
+    return _all_axes(input, weights, output, mode, cval, origin, axes, channel_axis, True, threads, "convolve")

@@ -62,7 +62,7 @@ def summed(
         element = np.dtype(np.float64)
     means = passes[0].kind == w.PLAIN
     exact = representable(cval, source) or all(p.mode != "constant" for p in passes)
-    between, passes, alone = computed_in(source, result, passes, means and exact)
+    between, passes, alone = computed_in(source, result, passes, means and exact, commute(passes, cval))
     if any(p.mode == "constant" for p in passes) and not representable(cval, x.dtype):
         x = x.astype(between)
     types = (ELEMENTS[x.dtype.name], "f64" if between == np.float64 else "f32", ELEMENTS[element.name])
@@ -73,18 +73,25 @@ def summed(
     give(to, y)
 
 
-def computed_in(source: np.dtype, result: np.dtype, passes: Sequence[Windows], whole: bool):
+def computed_in(source: np.dtype, result: np.dtype, passes: Sequence[Windows], whole: bool, commutes: bool):
     """The type of sums, the windows with their ends, and whether each axis takes a pass of its own."""
     is_float = result.kind == "f"
+    ascending = all(a.axis < b.axis for a, b in pairwise(passes))
     if is_float:
         small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
-        return np.dtype(np.float32 if small else np.float64), sorted(passes, key=lambda p: p.axis), False
-    ascending = all(a.axis < b.axis for a, b in pairwise(passes))
+        if not ascending and commutes:
+            passes, ascending = sorted(passes, key=lambda p: p.axis), True
+        return np.dtype(np.float32 if small else np.float64), passes, not ascending
     if not whole or source.kind == "f" or source.itemsize == 8 or not fits(source, result):
         return np.dtype(np.float64), [p.ending(w.CAST, TYPES[CAST_TO[result.name]]) for p in passes], not ascending
     most = max(p.size for p in passes) * max(abs(limit) for limit in limits(source))
     between = np.float32 if {source.name, result.name} <= EXACT_IN_F32 and most < 2**22 else np.float64
     return np.dtype(between), [p.ending(w.WHOLE) for p in passes], not ascending
+
+
+def commute(passes: Sequence[Windows], cval: complex) -> bool:
+    """Whether sums along the axes are the same in any order: what is outside stays what it is."""
+    return cval == 0 or all(p.mode != "constant" for p in passes)
 
 
 def limits(dtype: np.dtype) -> tuple[int, int]:
@@ -121,7 +128,8 @@ def give(result: np.ndarray, y: np.ndarray) -> None:
     """Copy a result to where it was asked for, as C casts."""
     if y.dtype.name == "uint64" and result.dtype.kind == "f":  # negative numbers by way of s64
         with np.errstate(invalid="ignore"):
-            y[...] = np.where(result < 2.0**63, result.astype(np.int64).view(np.uint64), result.astype(np.uint64))
+            large = np.where(result < 2.0**64, result, 0).astype(np.uint64)
+            y[...] = np.where(result < 2.0**63, result.astype(np.int64).view(np.uint64), large)
         return
     if not (result.__array_interface__["data"][0] == y.__array_interface__["data"][0] and result.size):
         with np.errstate(invalid="ignore"):

@@ -37,9 +37,22 @@ class Windows:
         source = positions(n, self.span, self.before, self.mode)
         return replace(self, n=n, x=x.strides[self.axis], y=y.strides[self.axis], source=source)
 
+    def weights_in(self, dtype: str) -> np.ndarray:
+        """The weights in a type."""
+        assert self.weight is not None
+        return rounded(self.weight, np.dtype(dtype))
+
     def ending(self, end: int, to: int = 0) -> Windows:
         """The same with another end."""
         return replace(self, end=end, to=to)
+
+
+def rounded(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Weights in a type; what is not 0 stays so, as it makes infinities of them."""
+    with np.errstate(under="ignore", over="ignore"):
+        found = np.ascontiguousarray(weights, dtype)
+    lost = (found == 0) & (weights != 0)
+    return np.where(lost, np.copysign(np.finfo(dtype).tiny, weights), found) if lost.any() else found
 
 
 @lru_cache(256)

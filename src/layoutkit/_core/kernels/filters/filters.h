@@ -20,8 +20,8 @@
  *                    2^51 in f64
  *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left out, then what does not
  *                    fit wraps around. What is cast to LK_S64 fits
- * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i]. NaN is left out, unless there is
- *   nothing else.
+ * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
+ *   NULL. NaN is left out, unless there is nothing else.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
  *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
  *

@@ -1,0 +1,222 @@
+"""Filters of windows of any form in any number of dimensions: the nest around the row kernels of filters/.
+
+A window is of points of *lines* of *planes*: positions along the last axis with a window, along the one before it, and of all
+axes before these together. Each line that windows touch is copied once, with the ends that its windows need, into the ring
+of its plane; a row of the result combines parts of these copies.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from ..kernels cimport LK_CAST, LK_FOLD, LK_RANK, LK_WEIGH, LK_WIDEN
+from ..kernels.filters cimport lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..ndarray cimport NPY_INT32, NPY_INT64, import_array, ndarray
+from ..runtime.registry cimport best_row, element_bytes
+from ..runtime.team cimport lk_claim, lk_portions, threads_for
+from .executor cimport aligned, ceil_div, elements, share
+from .operation cimport Operation
+from .separable import TYPES
+
+import_array()
+
+cdef enum:
+    MAX_LOOPS = 32
+    VECTOR_BYTES = 64          # the largest
+    SEGMENT = 16               # lines of a task, at least
+    TASKS_PER_THREAD = 8
+    APART = 64
+
+_FAMILIES = {"weigh": LK_WEIGH, "fold": LK_FOLD, "rank": LK_RANK}
+
+
+cdef class Neighbourhood(Operation):
+    """The filter of arrays (x, y).
+
+    Parameters
+    ----------
+    arrays : (ndarray, ndarray)
+    kind : {"weigh", "fold", "rank"}
+    types : (str, str, str)
+        Elements of x, of what is combined, and of y.
+    outer : list of (int, int, int)
+        Sizes of the axes before lines that have no windows, strides of x and y.
+    leading : list of (int, int, int, ndarray)
+        Of those before lines that have: also the source of each position, as of `windows.positions`.
+    lines, points : (int, int, int, ndarray, int, int)
+        Of these axes: size, strides of x and y, sources, places of a window, those before the element.
+    places : ndarray of int64
+        Of each element of a window: the plane, the line, the point.
+    planes : ndarray of int64
+        By plane the place in each leading axis.
+    unit : int
+        Contiguous elements of a point.
+    constant : ndarray
+        What is outside: as many elements as a line has with its ends.
+    fields : dict
+        Of `lk_combine`: kind, end, to, size, weight, network, rank.
+    threads : int
+    """
+
+    cdef lk_combine_fn combine
+    cdef lk_cast_fn widen, cast
+    cdef lk_combine template
+    cdef int x_element, y_element
+    cdef int64_t x_item, item, unit, count, before, tail, span, n, x_line, y_line
+    cdef int64_t loops, windows, total, plane_count, segment, segments
+    cdef int64_t size[MAX_LOOPS]
+    cdef int64_t x_stride[MAX_LOOPS]
+    cdef int64_t y_stride[MAX_LOOPS]
+    cdef const int64_t *leading[MAX_LOOPS]   # sources by position, of the last `windows` of the loops
+    cdef const int64_t *line_source
+    cdef const int64_t *point_source
+    cdef const int64_t *places
+    cdef const int64_t *planes
+    cdef const char *constant
+    cdef int64_t row, base_bytes, table_bytes, scratch_bytes, out_bytes, thread_bytes
+    cdef int threads
+
+    def __cinit__(self, arrays, str kind, types, outer, leading, lines, points, ndarray places, ndarray planes,
+                  int64_t unit, constant, dict fields, int threads):
+        cdef ndarray x = arrays[0]
+        cdef lk_combine *c = &self.template
+        self.bind(tuple(arrays))
+        x_type, between, y_type = types
+        self.combine = <lk_combine_fn>best_row(_FAMILIES[kind], between).fn
+        self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
+        self.x_item, self.item, self.unit = element_bytes(self.x_element), element_bytes(TYPES[between]), unit
+        if x_type != between:
+            self.widen = <lk_cast_fn>best_row(LK_WIDEN, between).fn
+        if y_type != between:
+            self.cast = <lk_cast_fn>best_row(LK_CAST, between).fn
+        self.loops, self.windows = len(outer) + len(leading), len(leading)
+        if self.loops > MAX_LOOPS:
+            raise ValueError(f"a filter with {self.loops} axes around it, at most {MAX_LOOPS}")
+        self.total = 1 if x.size else 0
+        for i, (n, xs, ys, *source) in enumerate([*outer, *leading]):
+            self.size[i], self.x_stride[i], self.y_stride[i] = n, xs, ys
+            self.total *= n
+            if source:
+                self.leading[i] = self.table(source[0])
+        self.n, self.x_line, self.y_line, line_source, self.span, _ = lines
+        points_n, _, _, point_source, width, self.before = points
+        self.line_source, self.point_source = self.table(line_source), self.table(point_source)
+        if len(line_source) != max(0, self.n + self.span - 1) or len(point_source) != max(0, points_n + width - 1):
+            raise ValueError("positions that do not fit a window")
+        self.count, self.tail = points_n * unit, width - 1 - self.before
+        self.places, self.planes, self.plane_count = self.table(places), self.table(planes), len(planes)
+        self.constant = self.keep(constant)
+        c.taps, c.element, c.kind, c.end = len(places), TYPES[between], fields.get("kind", 0), fields.get("end", 0)
+        c.size, c.to, c.rank = fields.get("size", 1), fields.get("to", 0), fields.get("rank", 0)
+        if fields.get("weight") is not None:
+            c.weight = self.keep(fields["weight"])
+        if fields.get("network") is not None:
+            network = fields["network"]
+            self.owned.append(network)
+            c.network, c.steps = <const int32_t *>elements(network, NPY_INT32), len(network)
+        self.divide(threads, width, kind == "rank")
+
+    cdef const int64_t *table(self, ndarray table) except NULL:
+        self.owned.append(table)
+        return <const int64_t *>elements(table, NPY_INT64)
+
+    cdef int divide(self, int threads, int64_t width, bint ranks) except -1:
+        """Segments of lines, and what a thread needs of the workspace."""
+        cdef double work = 2.0 * self.total * self.n * self.count * self.item
+        self.threads = threads_for(threads, work * self.template.taps)
+        self.segment = max(1, self.n)
+        if self.threads > 1 and self.total < TASKS_PER_THREAD * self.threads:
+            least = max(<int64_t>SEGMENT, 2 * self.span) if work > 1 << 20 else 4
+            self.segment = max(1, min(self.n, max(least, ceil_div(self.n * self.total, TASKS_PER_THREAD * self.threads))))
+        self.segments = ceil_div(self.n, self.segment)
+        self.row = aligned((self.count + (width - 1) * self.unit) * self.item) + APART
+        self.base_bytes = aligned(8 * (self.plane_count * (self.span + 1)))
+        self.table_bytes = aligned(8 * self.template.taps)
+        self.scratch_bytes = 2 * VECTOR_BYTES * self.template.taps if ranks else 0
+        self.out_bytes = aligned(self.count * self.item) if self.cast != NULL else 0
+        self.thread_bytes = (self.base_bytes + self.table_bytes + self.scratch_bytes + self.out_bytes
+                             + self.plane_count * self.span * self.row)
+        self.workspace = self.threads * self.thread_bytes
+        return 0
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        if self.total and self.n and self.count:
+            self.run_shares(self.threads, at, workspace)
+
+    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
+                        lk_portions *portions) noexcept nogil:
+        cdef int64_t tasks = self.total * self.segments, first, last
+        cdef char *mine = workspace + slot * self.thread_bytes
+        while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &first, &last):
+            while first < last:
+                self.run_task(first, at[0], at[1], mine)
+                first += 1
+
+    cdef void run_task(self, int64_t task, const char *x, char *y, char *workspace) noexcept nogil:
+        """A segment of the lines at one index of all other axes."""
+        cdef int64_t *base = <int64_t *>workspace  # of each plane the offset in x, then whether it is outside
+        cdef int64_t index[MAX_LOOPS]
+        cdef int64_t segment = task % self.segments, rest = task // self.segments, i = self.loops, p, source
+        cdef int64_t first = self.loops - self.windows
+        while i > 0:
+            i -= 1
+            index[i] = rest % self.size[i]
+            rest //= self.size[i]
+            y += index[i] * self.y_stride[i]
+            if i < first:
+                x += index[i] * self.x_stride[i]
+        for p in range(self.plane_count):
+            base[2 * p], base[2 * p + 1] = 0, 0
+            for i in range(self.windows):
+                source = self.leading[first + i][index[first + i] + self.planes[p * self.windows + i]]
+                if source < 0:
+                    base[2 * p + 1] = 1
+                else:
+                    base[2 * p] += source * self.x_stride[first + i]
+        self.run_lines(x, y, segment * self.segment, min((segment + 1) * self.segment, self.n), workspace)
+
+    cdef void run_lines(self, const char *x, char *y, int64_t begin, int64_t end, char *workspace) noexcept nogil:
+        cdef const int64_t *base = <const int64_t *>workspace
+        cdef const char **table = <const char **>(workspace + self.base_bytes)
+        cdef char *scratch = workspace + self.base_bytes + self.table_bytes
+        cdef char *out = scratch + self.scratch_bytes
+        cdef char *ring = out + self.out_bytes
+        cdef const int64_t *place
+        cdef lk_combine c = self.template
+        cdef lk_cast_row w
+        cdef int64_t i, p, t, made = begin
+        c.x, c.count, c.scratch = table, self.count, scratch
+        for i in range(begin, end):
+            while made < i + self.span:
+                for p in range(self.plane_count):
+                    if base[2 * p + 1] or self.line_source[made] < 0:
+                        memcpy(ring + (p * self.span + made % self.span) * self.row, self.constant,
+                               (self.before + self.tail) * self.unit * self.item + self.count * self.item)
+                    else:
+                        self.copy_line(x + base[2 * p] + self.line_source[made] * self.x_line,
+                                       ring + (p * self.span + made % self.span) * self.row)
+                made += 1
+            place = self.places
+            for t in range(c.taps):
+                table[t] = (ring + (place[0] * self.span + (i + place[1]) % self.span) * self.row
+                            + place[2] * self.unit * self.item)
+                place += 3
+            c.y = out if self.cast != NULL else y + i * self.y_line
+            self.combine(&c)
+            if self.cast != NULL:
+                w.x, w.y, w.count, w.element = out, y + i * self.y_line, self.count, self.y_element
+                self.cast(&w)
+
+    cdef void copy_line(self, const char *x, char *to) noexcept nogil:
+        """A line with its ends."""
+        cdef int64_t unit = self.unit * self.item, points = self.count // self.unit, i, at, source
+        cdef char *line = to + self.before * unit
+        cdef lk_cast_row w
+        if self.widen != NULL:
+            w.x, w.y, w.count, w.element = x, line, self.count, self.x_element
+            self.widen(&w)
+        else:
+            memcpy(line, x, self.count * self.item)
+        for i in range(self.before + self.tail):
+            at = i if i < self.before else i + points
+            source = self.point_source[at]
+            memcpy(to + at * unit, self.constant if source < 0 else line + source * unit, unit)

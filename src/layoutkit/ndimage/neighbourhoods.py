@@ -1,0 +1,151 @@
+"""Windows of any form in any number of dimensions: which axes are lines and points, and in which types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._core.nests.axes import is_contiguous, merged
+from .._core.nests.convert import TYPES
+from .._core.nests.neighbourhood import Neighbourhood
+from ..choosing.threads import check_threads
+from ..choosing.watching import CallInfo, watched
+from . import windows as w
+from .arguments import before_of, one_each
+from .separable import CAST_TO, DTYPES, ELEMENTS, EXACT_IN_F32, FOLDED, give, representable, target
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The elements of a window that count, on all axes of an array."""
+
+    places: np.ndarray  # by element, its place along each axis
+    shape: tuple[int, ...]
+    before: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many elements count."""
+        return len(self.places)
+
+
+def footprint_of(
+    mask: np.ndarray, axes: Sequence[int], ndim: int, origin: Any, what: str, name: str = "footprint"
+) -> Footprint:
+    """The nonzero elements of an array that has the filtered axes, in order; those of all axes if it has so many."""
+    origins = one_each(origin, len(axes), f"{what}: origin")
+    if mask.ndim != len(axes):
+        raise RuntimeError(f"{what}: {name}.ndim ({mask.ndim}) must match len(axes) ({len(axes)})")
+    if mask.size == 0:
+        raise RuntimeError(f"{what}: {name} of shape {mask.shape} is empty")
+    shape, before = [1] * ndim, [0] * ndim
+    for size, axis, o in zip(mask.shape, axes, origins):
+        shape[axis], before[axis] = size, before_of(size, o, what)
+    order = np.argsort(axes)  # of elements, as in an array with all axes
+    found = np.argwhere(mask.transpose(order))
+    places = np.zeros((len(found), ndim), np.int64)
+    places[:, np.sort(axes)] = found
+    return Footprint(places, tuple(shape), tuple(before))
+
+
+def weighed(
+    x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
+    threads: int | None, what: str,
+) -> None:  # fmt: skip
+    """Write to y the sums of elements by weights."""
+    source, result = x.dtype, y.dtype
+    if source.name in ("float16", "int64", "uint64"):
+        x = x.astype(np.float32 if source.kind == "f" else np.float64)
+    small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
+    between = np.dtype(np.float32 if small else np.float64)
+    kept = result if result.name in ELEMENTS else between
+    fields: dict[str, Any] = dict(kind=w.EACH, weight=w.rounded(weights, between))
+    if result.kind != "f":
+        fields |= dict(end=w.CAST, to=TYPES[CAST_TO[result.name]])
+    kept = np.dtype(np.uint8) if kept.name == "bool" else kept
+    to = target(y, x, kept)
+    types = (ELEMENTS[x.dtype.name], ELEMENTS[between.name], ELEMENTS[kept.name])
+    run("weigh", plain(x), to, footprint, types, mode, cval, fields, threads, what)
+    give(to, y)
+
+
+def ordered(
+    kind: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, mode: str, cval: float, fields: dict[str, Any],
+    threads: int | None, what: str,
+) -> None:  # fmt: skip
+    """Write to y the least, largest, or one of a rank, of the elements of windows."""
+    if x.dtype.name == "float16":
+        x = x.astype(np.float32)
+    added = fields.get("weight")
+    if added is not None or (mode == "constant" and not representable(cval, x.dtype)):
+        x = x.astype(np.float64)
+    x = plain(x)
+    to = target(y, x, x.dtype)
+    run(kind, x, to, footprint, (FOLDED[x.dtype.name],) * 3, mode, cval, fields, threads, what)
+    give(to, y)
+
+
+def plain(x: np.ndarray) -> np.ndarray:
+    """Truth values as bytes."""
+    return x.view(np.uint8) if x.dtype.name == "bool" else x
+
+
+def run(
+    kind: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, types: tuple[str, str, str], mode: str, cval: float,
+    fields: dict[str, Any], threads: int | None, what: str,
+) -> None:  # fmt: skip
+    """Filter x into y, which do not overlap; y is contiguous."""
+    most = check_threads(threads)
+    if x.size == 0:
+        return
+
+    def info() -> CallInfo:
+        size = "x".join(map(str, y.shape))
+        return CallInfo(what, f"{what} {size} {types[0]} {types[2]} n{footprint.count} t{most}", kind, most)
+
+    watched(info, _run, kind, x, y, footprint, types, mode, cval, fields, most)
+
+
+def _run(
+    kind: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, types: tuple[str, str, str], mode: str, cval: float,
+    fields: dict[str, Any], threads: int,
+) -> None:  # fmt: skip
+    if x.ndim == 0:
+        x, y = x.reshape(1), y.reshape(1)
+        footprint = Footprint(np.zeros((footprint.count, 1), np.int64), (1,), (0,))
+    shape, places = footprint.shape, footprint.places
+    windowed = [i for i, n in enumerate(shape) if n > 1]
+    points = windowed[-1] if windowed else x.ndim - 1
+    if not (is_contiguous(x.shape[points:], x.strides[points:], x.itemsize) and x.flags.aligned):
+        x = np.ascontiguousarray(x)
+    earlier = [i for i in windowed if i < points]
+    line = earlier[-1] if earlier else points - 1  # -1: there is only one
+    leading = [i for i in earlier if i != line]
+    others = [i for i in range(points) if i != line and i not in leading]
+
+    def axis(i: int) -> tuple[int, int, int]:
+        return x.shape[i], x.strides[i], y.strides[i]
+
+    def source(i: int) -> np.ndarray:
+        return w.positions(x.shape[i], shape[i], footprint.before[i], mode)
+
+    one = (1, 0, 0, np.zeros(1, np.int64), 1, 0)
+    lines = one if line < 0 else (*axis(line), source(line), shape[line], footprint.before[line])
+    along = (*axis(points), source(points), shape[points], footprint.before[points])
+    planes, plane = np.unique(places[:, leading], axis=0, return_inverse=True) if leading else (
+        np.zeros((1, 0), np.int64), np.zeros(len(places), np.int64))  # fmt: skip
+    where = np.stack([plane.reshape(-1), places[:, line] if line >= 0 else 0 * plane.reshape(-1), places[:, points]], 1)
+    unit = prod(x.shape[points + 1 :])
+    length = (x.shape[points] + shape[points] - 1) * unit
+    if kind == "weigh":
+        constant = np.full(length, cval, DTYPES[TYPES[types[1]]])
+    else:
+        constant = np.full(length, cval if mode == "constant" else 0, x.dtype)
+    Neighbourhood(
+        (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading], lines, along,
+        np.ascontiguousarray(where, np.int64), np.ascontiguousarray(planes, np.int64), unit, constant, fields, threads,
+    )(x, y)  # fmt: skip
