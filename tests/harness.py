@@ -155,6 +155,11 @@ def winograd_out(name, *, strides, table, **fields):
     run(name, "lk_winograd_out", k=table, **pairs("row col", strides), **fields)
 
 
+def winograd_expand(name, *, table, **fields):
+    """A winograd_expand row."""
+    run(name, "lk_winograd_expand", k=table, **fields)
+
+
 def winograd_filter(name, *, gh, gw, **fields):
     """A winograd_filter row."""
     sizes = pairs("nh rh nw rw", (*gh.shape, *gw.shape))

@@ -88,9 +88,9 @@ def test_what_is_forced_is_all_there_is(p, threads):
 
 
 @given(conv_problems(), THREADS)
-def test_natively_there_are_the_routes_without_reorders_or_all(p, threads):
+def test_of_network_there_are_the_routes_without_reorders_or_all(p, threads):
     every = {c.name: c.estimate for c in candidates_of(ConvTask(p, threads))}
-    natively = {c.name: c.estimate for c in candidates_of(ConvTask(p, threads, natively=True))}
+    natively = {c.name: c.estimate for c in candidates_of(ConvTask(p, threads, of_network=True))}
     assert natively == ({name: of for name, of in every.items() if " via " not in name} or every)
 
 

@@ -12,10 +12,10 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import winograd
 from layoutkit._core.runtime import registry
-from layoutkit.convolutions import order
+from layoutkit.convolutions import order, winograd_matrices
 from layoutkit.convolutions.algorithms import winograd as algorithm
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.task import ConvTask, contiguous
 from layoutkit.convolutions.types import BITS, F32, TYPES, converted
 
 TILES = sorted(winograd.PAIRS)
@@ -96,6 +96,46 @@ def test_any_problem_in_any_layout(c):
                                        groups=c["groups"])  # fmt: skip
         for route in found:
             assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
+
+
+@given(problems())
+def test_filters_that_are_expanded(c):
+    """While they are multiplied: of any problem, although only large ones take that way; the same for any threads."""
+    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])) and c["ic"])
+    rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
+    x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
+    w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
+    b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
+    want = reference.conv(x, w, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
+    of = algorithm.Winograd(c["m"], expanded=True)
+    steps = winograd.roundings(c["m"], w.shape[1])  # small ones are rounded more often than their bound has it
+    allowed = winograd.error_bound(x, w, c["m"], bias=b, stride=c["stride"], padding=c["padding"], groups=c["groups"])
+    allowed = allowed * (steps + 2 * winograd_matrices.EXPANDED_STEPS) / steps
+    with using_isa(c["isa"]):
+        p = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], 1, c["stride"])[0]
+        natives = of.natives(p)
+        for kernel in of.kernels(p) if isinstance(natives, list) else ():
+            found = [run(p, of.route(p, natives[0], kernel, threads, contiguous(p)), x, w, b, c["end"])
+                     for threads in (1, c["threads"])]  # fmt: skip
+            assert (abs(found[0] - want) <= allowed).all()
+            np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("ic, oc, size, kernel, expanded", [
+    (256, 256, (16, 16), (3, 3), True), (256, 256, (8, 8, 8), (3, 3, 3), True), (1024, 1024, (40,), (3,), True),
+    (256, 256, (64, 64), (3, 3), False), (64, 64, (16, 16), (3, 3), False), (256, 256, (9, 9), (1, 1), False),
+    (64, 4096, (16, 16), (3, 3), False),
+])  # fmt: skip
+def test_networks_expand_large_filters_for_few_tiles(ic, oc, size, kernel, expanded):
+    padding = tuple((k // 2, k // 2) for k in kernel)
+    layout = lk.Layout({1: "NWC", 2: "NHWC", 3: "NDHWC"}[len(size)])
+    ones = (1,) * len(size)
+    p = ConvProblem(1, ic, oc, size, kernel, ones, padding, ones, 1, layout, layout)
+    found = [c for c in ConvTask(p, 1, of_network=True).candidates() if "F(4,3)" in c.name]
+    assert {c.build().packing.startswith("winograd taps") for c in found} <= {expanded}
+    assert [c.name for c in found] == [c.name for c in ConvTask(p, 1).candidates() if "F(4,3)" in c.name]
+    assert not any("taps" in c.build().packing for c in ConvTask(p, 1).candidates())
 
 
 @given(problems(), st.sampled_from([TYPES["bf16"], TYPES["bf16_f32"]]))

@@ -1,5 +1,7 @@
 """The transforms of Winograd against the exact matrices, between guard pages, on every instruction set."""
 
+import itertools
+
 import harness
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from oracle.guard import guarded
 from layoutkit import winograd
 from layoutkit._core.nests import winograd_filter as nests
 from layoutkit._core.runtime import registry
+from layoutkit.convolutions import winograd_matrices
 from layoutkit.convolutions.algorithms import winograd as algorithm
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types != "s16"]
@@ -131,6 +134,28 @@ def test_filter(kernel, end):
             want = np.zeros((len(gh), len(g), 16))
             want[..., :count] = sandwich(gh, w.reshape(count, gh.shape[1], 3).transpose(1, 2, 0).astype(float), g)
             np.testing.assert_array_max_ulp(u.array.view(np.float32), want.astype(np.float32).reshape(-1), 1)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", rows("winograd_expand"))
+def test_expand(kernel, end):
+    rng = np.random.default_rng(0)
+    for m, taps, channels, vectors in itertools.product(winograd.PAIRS, (1, 3), (1, 3), (1, 2)):
+        width, n = vectors * kernel.lanes, m + 2
+        g = winograd.as_array(winograd.paired(m).G)
+        gh = g if taps == 3 else np.ones((1, 1))
+        w = rng.standard_normal((channels, taps, 3, width)).astype(np.float32)
+        stored = guarded(w.reshape(-1).view(np.uint8), end)
+        u = guarded(np.full(len(gh) * n * channels * width, np.nan, np.float32).view(np.uint8), end)
+        table = np.array(winograd.expanding_table(m), np.float32)
+        harness.winograd_expand(
+            kernel.name, w=stored.address, channels=channels, width=width, n=n, rows=taps, table=table, u=u.address,
+            u_stride=channels * width,
+        )  # fmt: skip
+        got = u.array.view(np.float32).reshape(len(gh), n, channels, width)
+        want, size = (np.einsum("ia,jb,cabo->ijco", f(gh), f(g), f(w.astype(np.float64))) for f in (np.array, abs))
+        steps = winograd_matrices.EXPANDED_STEPS * (1 + (taps == 3))
+        assert (abs(got - want) <= steps * EPS["f32"] * size).all()
 
 
 def integer_matrices():

@@ -56,7 +56,7 @@ class _Conv(ConvolutionBase):
 
     rank: int
     _once = False  # whether the filter is packed for one call only
-    _natively = False  # whether routes reorder only where there is no other way
+    _of_network = False  # whether it is a layer, see `ConvTask`
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
@@ -81,8 +81,8 @@ class _Conv(ConvolutionBase):
 
     @classmethod
     def of_constant(cls, w, bias=None, threads=None, **attributes) -> _Conv:
-        """A convolution with its filter packed once, over arrays that never change: they are not copied. For networks,
-        which reorder tensors themselves: its routes do so only where there is no other way.
+        """A convolution with its filter packed once, over arrays that never change: they are not copied: a layer
+        of a network.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class _Conv(ConvolutionBase):
             As of the class.
         """
         self = object.__new__(cls)
-        self._natively = True
+        self._of_network = True
         self._set(Filter(f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
         return self
 
@@ -154,7 +154,7 @@ class _Conv(ConvolutionBase):
         f = self._filter
         decided = None
         if f.shared is not None:
-            key = f.shared, f.values, self._once, self._natively, *key
+            key = f.shared, f.values, self._once, self._of_network, *key
             decided = plans.get(key)
         if decided is None:
             decided = self._decide(x, out, shape)
@@ -192,7 +192,7 @@ class _Conv(ConvolutionBase):
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
-        return ConvTask(p, check_threads(self._threads), self._filter.algorithm, self._once, self._natively)
+        return ConvTask(p, check_threads(self._threads), self._filter.algorithm, self._once, self._of_network)
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip

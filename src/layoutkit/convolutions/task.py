@@ -63,15 +63,16 @@ def contiguous(p: ConvProblem) -> Arrays:
 class ConvTask(Problem):
     """A convolution on so many threads.
 
-    `once`: the filter is used in one call only, so packing it is part of the cost. `natively`: without routes that
-    reorder input or result, if there are others.
+    `once`: the filter is used in one call only, so packing it is part of the cost. `of_network`: it is a layer, whose
+    filter has left the caches when it is read again; and there are no routes that reorder input or result, which the
+    network does, if there are others.
     """
 
     problem: ConvProblem
     threads: int
     algorithm: str = AUTO
     once: bool = False
-    natively: bool = False
+    of_network: bool = False
 
     @property
     def key(self) -> str:
@@ -103,6 +104,7 @@ class ConvTask(Problem):
         p, reasons, supported = self.problem, [], False
         packing = PackTask.of(p) if self.once else None
         for a in ALGORITHMS:
+            a = a.in_network(p) if self.of_network else a
             if self.algorithm not in (AUTO, a.name) or (self.algorithm == AUTO and a.redundant(p)):
                 continue
             native_rows, why = self._native_rows(a)
@@ -119,8 +121,8 @@ class ConvTask(Problem):
                     (packing.step(a.packing(native, kernel)),) if packing else (),
                     partial(self._describe, native, a, kernel),
                 )
-        if not supported and self.natively:
-            yield from replace(self, natively=False).candidates()
+        if not supported and self.of_network:
+            yield from replace(self, of_network=False).candidates()
         elif not supported:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
@@ -143,7 +145,7 @@ class ConvTask(Problem):
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
         """A problem in layouts that an algorithm supports; or why it is no candidate."""
-        natives = a.natives(p, reorders=not self.natively)
+        natives = a.natives(p, reorders=not self.of_network)
         needed = a.accuracy(p, self.threads)
         if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
             return natives
@@ -163,7 +165,7 @@ class ConvTask(Problem):
 
     def measured_parts(self) -> Sequence[Problem]:
         """The problems to measure: itself, by any algorithm, and packing its filter if that is part of the cost."""
-        whole = replace(self, algorithm=AUTO, once=False, natively=False)
+        whole = replace(self, algorithm=AUTO, once=False, of_network=False)
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
 
     def prepare(self) -> Callable[[ConvRoute], Callable[[], object]]:

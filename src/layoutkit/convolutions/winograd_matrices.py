@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._core.nests.winograd import RUN
+from .._core.nests.winograd import EXPANDED_RUN, RUN
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -42,6 +42,7 @@ PAIRS = {2: (Fraction(1),), 4: (Fraction(2, 3), Fraction(3, 2)), 6: (Fraction(1)
 # of the kernels' coefficients where these are no floats. See in_1d and out_1d in winograd.c.
 STEPS = {2: (1, 2), 4: (5, 5), 6: (4, 4)}
 FILTER_STEPS = 2  # a transformed filter is rounded once, from float64; the second pays for all that is smaller still
+EXPANDED_STEPS = 4  # the same along an axis of a filter that is expanded in float32
 
 # The range for which `error_bound` holds: inputs up to LARGEST_INPUT; of a filter, the largest weight of an output
 # channel is 0 or at least SMALLEST_WEIGHT, and no output channel's weights sum up to more than LARGEST_SUM.
@@ -166,6 +167,12 @@ def kernel_table(m: int) -> tuple[Fraction, ...]:
     return tuple(table)
 
 
+def expanding_table(m: int) -> list[float]:
+    """The numbers that the kernels read which expand filters of `paired` F(m, 3): of G."""
+    g = paired(m).G
+    return [float(x) for x in (g[0][0], *(x for q in range(len(PAIRS[m])) for x in g[2 * q + 1]))]
+
+
 @cache
 def gradient_tables(high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The numbers that the kernels read for the gradient of a filter of F(4, 3), by tiles of `high` x 4 outputs.
@@ -237,11 +244,27 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     axes : int, optional
         1 or 2.
     """
+    return _summed(channels, taps, RUN) + FILTER_STEPS + axes * sum(STEPS[m])
+
+
+def expands(m: int, channels: int, taps: int = 1, axes: int = 2) -> bool:
+    """Whether no more is rounded where filters are expanded: their sums are shorter.
+
+    Parameters
+    ----------
+    m, channels, taps, axes
+        As of `roundings`.
+    """
+    expanded = _summed(channels, taps, EXPANDED_RUN) + 1 + axes * (EXPANDED_STEPS + sum(STEPS[m]))
+    return expanded <= roundings(m, channels, taps, axes)
+
+
+def _summed(channels: int, taps: int, most: int) -> int:
+    """How many sums a product is a part of, if at most so many channels are summed by themselves, see winograd.pyx."""
     channels = max(1, channels)
-    even = -(-channels // -(-channels // RUN))
-    run = -(-even // 4) * 4  # channels that are summed by themselves, see winograd.pyx
-    runs = taps * -(-channels // run)
-    return min(channels, run) + runs - 1 + FILTER_STEPS + axes * sum(STEPS[m])
+    even = -(-channels // -(-channels // most))
+    run = -(-even // 4) * 4
+    return min(channels, run) + taps * -(-channels // run) - 1
 
 
 def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bool = False) -> float:

@@ -5,9 +5,11 @@ import numpy as np
 from .executor import Executor, LoopNest
 
 RUN: int
+EXPANDED_RUN: int
 
 class Winograd(Executor):
     def __init__(
         self, nest: LoopNest, transforms: Sequence[str], table: np.ndarray, ic: int, x_channels: Sequence[int],
         y_channels: Sequence[int], high: tuple[int, int], wide: tuple[int, int], groups: int, blocks: int,
+        expand: tuple[str, np.ndarray] | None = None,
     ) -> None: ...  # fmt: skip

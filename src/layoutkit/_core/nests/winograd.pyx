@@ -14,6 +14,9 @@ transformed into the output, or, if that is narrower, into a buffer of one tile,
 it is rounded. V and M stay in or near L2. U, the filter, was transformed when it was packed and is read once per group.
 Groups have equal shares of all products.
 
+U is packed, or, where it would be large and there are few tiles, expanded from the filter itself while it is multiplied:
+of a panel and some channels at a time, which stay in L2. So a quarter is read from memory.
+
 Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
@@ -29,7 +32,7 @@ from ..kernels cimport LK_GEMM_S16, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_gemm_s16, lk_gemm_s16_fn
 from ..kernels.winograd cimport (
-    lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
+    lk_winograd_expand, lk_winograd_expand_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
 )
 from ..ndarray cimport PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport row_named
@@ -43,9 +46,10 @@ cdef enum:
     MAX_TILE_PIXELS = 64    # of the output in a tile
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
     FAR_BYTES = 16 << 20    # a larger filter has left the caches when it is read again
+    MAX_EXPANDED_STEPS = 64 # the same where the filter is expanded: its products stay in L2
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
 
-RUN = MAX_RUN_STEPS  # winograd.py counts roundings with it
+RUN, EXPANDED_RUN = MAX_RUN_STEPS, MAX_EXPANDED_STEPS  # roundings are counted with them
 
 
 cdef struct Work:
@@ -53,6 +57,14 @@ cdef struct Work:
     int64_t panel, stop, channels  # panels of output channels, and the channels in them
     const char *x                  # the group's first channel
     char *y                        # the first of the output channels
+
+
+cdef struct Products:
+    lk_gemm g
+    int64_t row[MAX_ROWS]
+    int64_t c_row[MAX_ROWS]
+    int64_t c_col[MAX_VECTORS]
+    int64_t no_tap
 
 
 cdef struct TilePosition:
@@ -89,16 +101,22 @@ cdef class Winograd(Executor):
         Tiles of m outputs along height and width, and tiles of m - 1 that follow them.
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
+    expand : (str, ndarray), optional
+        The name of the winograd_expand row and its table, where the filter is expanded.
 
-    The packed filter is [groups][products][panels][depth taps][units of channels][nr][kr], the bias
-    [groups][panels * nr].
+    The packed filter is [groups][products][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
+    [groups][panels][depth taps][channels][taps][nr]; the bias [groups][panels * nr].
     """
 
     cdef lk_gemm_s16_fn gemm_s16    # of integers
     cdef lk_winograd_in_fn transform_in
     cdef lk_winograd_out_fn transform_out
+    cdef lk_winograd_expand_fn expand  # NULL: the filter is packed expanded
     cdef ndarray table
     cdef const void *k              # its numbers
+    cdef ndarray expanding
+    cdef int64_t numbers            # that the filter has for a channel: products, or taps
+    cdef int64_t u_product          # elements from product to product of the expanded filter
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
     cdef int64_t steps              # of a sum over channels
@@ -119,7 +137,7 @@ cdef class Winograd(Executor):
     cdef int64_t buffer_bytes       # of the sums of a tile, before they are rounded
 
     def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
-                 int64_t blocks):
+                 int64_t blocks, expand=None):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *in_row = row_named(transforms[0])
@@ -136,8 +154,10 @@ cdef class Winograd(Executor):
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
         steps = max(1, self.steps)
-        self.run = ceil_div(ceil_div(steps, ceil_div(steps, MAX_RUN_STEPS)), 4) * 4
+        i = MAX_RUN_STEPS if expand is None else MAX_EXPANDED_STEPS
+        self.run = ceil_div(ceil_div(steps, ceil_div(steps, i)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
+        self.expand, self.numbers = NULL, self.products
         self.high, self.wide = high, wide
         self.first[0] = self.work[0] = 0
         for i in range(KINDS):
@@ -162,6 +182,11 @@ cdef class Winograd(Executor):
         self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
         self.ws_thread = (aligned(self.v_item * self.taps * self.v_tap)
                           + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
+        if expand is not None:
+            self.expand, self.expanding = <lk_winograd_expand_fn>row_named(expand[0]).fn, expand[1]
+            self.numbers = self.g.kernel[1] * self.g.kernel[2]
+            self.u_product = self.run * self.nr + SKEW_BYTES // self.sum_item
+            self.ws_thread += aligned(self.sum_item * self.products * self.u_product)
         self.accumulates = self.rounding
 
     def footprint(self):
@@ -179,7 +204,7 @@ cdef class Winograd(Executor):
             written = self.y_block
         filters = g.groups * self.panels * self.nr
         return Footprint(((reads, self.x_item * read),), ((writes, self.y_item * written),),
-                         self.sum_item * filters * self.products * self.taps * self.steps,
+                         self.sum_item * filters * self.numbers * self.taps * self.steps,
                          self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
@@ -187,7 +212,8 @@ cdef class Winograd(Executor):
         cdef int64_t task = 0, end = 0
         cdef char *v = workspace
         cdef char *m = workspace + aligned(self.v_item * self.taps * self.v_tap)
-        cdef int64_t group_bytes = self.products * self.panels * self.panel_bytes()
+        cdef char *expanded = m + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes
+        cdef int64_t group_bytes = self.numbers * self.panels * self.panel_bytes()
         cdef Work t
         cdef int64_t block, group, rest, at = -1
         cdef int x_zero = epilogue.x_zero if self.integers else 0
@@ -205,7 +231,10 @@ cdef class Winograd(Executor):
             if at != rest:
                 at = rest
                 self.inputs(&t, v, x_zero)
-            self.multiply(&t, w + group * group_bytes, v, m)
+            if self.expand == NULL:
+                self.multiply(&t, w + group * group_bytes, v, m)
+            else:
+                self.multiply_expanded(&t, w + group * group_bytes, v, m, expanded)
             self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item), epilogue, y,
                          group)
             task += 1
@@ -215,7 +244,7 @@ cdef class Winograd(Executor):
         return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
 
     cdef inline int64_t panel_bytes(self) noexcept nogil:
-        """Bytes of a panel of the filter, of one product."""
+        """Bytes of a panel of the filter, of one of its `numbers`."""
         return self.taps * self.steps * self.nr * self.sum_item
 
     cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
@@ -284,28 +313,18 @@ cdef class Winograd(Executor):
         If a single register tile holds all rows, prefetching the next panel costs more than it saves, as the hardware
         prefetcher follows the filter; unless the filter comes from memory.
         """
-        cdef lk_gemm g
-        cdef int64_t row[MAX_ROWS]
-        cdef int64_t c_row[MAX_ROWS]
-        cdef int64_t c_col[MAX_VECTORS]
-        cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
-        cdef int64_t depth = self.taps * self.steps, panel_bytes = self.panel_bytes(), steps = max(1, self.steps)
+        cdef Products r
+        cdef lk_gemm *g = &r.g
+        cdef int64_t t, p, k, first, tiles, high
+        cdef int64_t panel_bytes = self.panel_bytes()
         cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run))
-        cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
-        memset(&g, 0, sizeof(g))
-        g.chunk, g.period = self.chunk, self.period
-        for i in range(self.mr):
-            row[i], c_row[i] = i * self.v_row * self.v_item, i * self.m_row * self.sum_item
-        for i in range(self.nr // self.lanes):
-            c_col[i] = i * self.lanes * self.sum_item
-        g.row, g.c_row, g.c_col, g.tap, g.taps, g.blocks, g.ldb = row, c_row, c_col, &no_tap, 1, 1, self.nr
+        cdef bint far = self.products * self.panels * panel_bytes > FAR_BYTES
+        self.begin(&r)
         for t in range(self.products):
-            bottom, right = t // self.nw == self.nh - 1, t % self.nw == self.nw - 1
-            first = max(work.first, self.first[bottom])
-            tiles = min(work.last, self.first[2 if right else KINDS - bottom]) - first
+            tiles = self.tiles_of(work, t, &first)
             if tiles <= 0:
                 continue
-            first, high = first - work.first, ceil_div(tiles, self.mr)
+            high = ceil_div(tiles, self.mr)
             g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
             for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * panel_bytes
@@ -314,27 +333,80 @@ cdef class Winograd(Executor):
                     g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
                     if t + 1 == self.products:
                         g.to_prefetch_bytes = 0
-                g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
-                g.pads = 0
-                if self.cols > self.g.oc:
-                    g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
                 k = 0
                 while True:
-                    g.kb = g.kb_last = min(self.run, self.steps - k % steps)
-                    g.accumulate = k > 0
-                    for i in range(high):
-                        at = first + share(tiles, high, i)
-                        g.rows = <int>(first + share(tiles, high, i + 1) - at)
-                        g.a = v + self.v_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row
-                                                 + k % steps * self.kr)
-                        g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
-                                                   + (p - work.panel) * self.nr)
-                        self.tile(&g)
-                        g.to_prefetch += g.to_prefetch_bytes
+                    self.product(&r, work, v, m, t, p, k, first, tiles)
                     g.b += g.kb * self.nr * self.sum_item  # as many bytes as units have
                     k += g.kb
-                    if k >= depth:
+                    if k >= self.taps * self.steps:
                         break
+
+    cdef void multiply_expanded(self, const Work *work, const char *w, const char *v, char *m,
+                                char *u) noexcept nogil:
+        """As `multiply`, of a filter that is expanded: of a panel and a run of channels, for all products."""
+        cdef Products r
+        cdef lk_winograd_expand e
+        cdef int64_t t, p, k, first, tiles, calls, channel_bytes = self.numbers * self.nr * self.sum_item
+        cdef int64_t depth = self.taps * self.steps
+        self.begin(&r)
+        e.n, e.rows, e.width, e.k = self.nw, <int>self.g.kernel[1], self.nr, PyArray_DATA(self.expanding)
+        e.u, e.u_stride = u, self.u_product
+        calls = self.products * ceil_div(work.last - work.first, self.mr)
+        for p in range(work.panel, work.stop):
+            k = 0
+            while k < depth:
+                e.w = w + (p * depth + k) * channel_bytes
+                e.channels = min(self.run, self.steps - k % self.steps)
+                self.expand(&e)
+                r.g.to_prefetch = <const char *>e.w + e.channels * channel_bytes
+                r.g.to_prefetch_bytes = e.channels * channel_bytes // calls // 64 * 64 + 64
+                if p + 1 == work.stop and k + e.channels >= depth:
+                    r.g.to_prefetch_bytes = 0
+                for t in range(self.products):
+                    tiles = self.tiles_of(work, t, &first)
+                    if tiles > 0:
+                        r.g.b = u + t * self.u_product * self.sum_item
+                        self.product(&r, work, v, m, t, p, k, first, tiles)
+                k += e.channels
+
+    cdef void begin(self, Products *r) noexcept nogil:
+        """What all products have in common."""
+        cdef int64_t i
+        memset(r, 0, sizeof(Products))
+        r.g.chunk, r.g.period = self.chunk, self.period
+        for i in range(self.mr):
+            r.row[i], r.c_row[i] = i * self.v_row * self.v_item, i * self.m_row * self.sum_item
+        for i in range(self.nr // self.lanes):
+            r.c_col[i] = i * self.lanes * self.sum_item
+        r.g.row, r.g.c_row, r.g.c_col, r.g.tap = r.row, r.c_row, r.c_col, &r.no_tap
+        r.g.taps, r.g.blocks, r.g.ldb = 1, 1, self.nr
+
+    cdef inline int64_t tiles_of(self, const Work *work, int64_t t, int64_t *first) noexcept nogil:
+        """How many tiles have product t, from `first` on."""
+        cdef bint bottom = t // self.nw == self.nh - 1, right = t % self.nw == self.nw - 1
+        first[0] = max(work.first, self.first[bottom])
+        return min(work.last, self.first[2 if right else KINDS - bottom]) - first[0]
+
+    cdef inline void product(self, Products *r, const Work *work, const char *v, char *m, int64_t t, int64_t p,
+                             int64_t k, int64_t first, int64_t tiles) noexcept nogil:
+        """Add to M, or begin with, a run of channels from k on of product t and panel p; g.b points at them."""
+        cdef lk_gemm *g = &r.g
+        cdef int64_t i, at, high = ceil_div(tiles, self.mr), steps = max(1, self.steps)
+        first -= work.first
+        g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
+        g.pads = 0
+        if self.cols > self.g.oc:
+            g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
+        g.kb = g.kb_last = min(self.run, self.steps - k % steps)
+        g.accumulate = k > 0
+        for i in range(high):
+            at = first + share(tiles, high, i)
+            g.rows = <int>(first + share(tiles, high, i + 1) - at)
+            g.a = v + self.v_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row
+                                     + k % steps * self.kr)
+            g.c = m + self.sum_item * (t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
+            self.tile(g)
+            g.to_prefetch += g.to_prefetch_bytes
 
     cdef inline void tile(self, const lk_gemm *g) noexcept nogil:
         """Compute a register tile of M, whose rows are equidistant."""

@@ -106,6 +106,10 @@ class Algorithm:
                 return f"its padded copy of the input would take {padded.bytes} bytes"
         return natives or reason or ""
 
+    def in_network(self, p: ConvProblem) -> Algorithm:
+        """What takes its place where the filter has left the caches when it is read again."""
+        return self
+
     def redundant(self, p: ConvProblem) -> bool:
         """Whether another algorithm is always cheaper."""
         return False

@@ -22,7 +22,7 @@ from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
-from ..winograd_matrices import PAIRS, as_array, kernel_table, paired, tiling
+from ..winograd_matrices import PAIRS, as_array, expanding_table, expands, kernel_table, paired, tiling
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 
@@ -45,19 +45,35 @@ EVICTED = 2  # bytes of the filter read from memory for each byte that exceeds h
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
 INTEGER_TRANSFORMS = 1.5  # time of transforms of integers, in those of floats
+EXPANDED_BYTES_PER_SECOND = 100e9  # that are written of an expanded filter
+MIN_EXPANDED_BYTES = 2 << 20  # of the transformed filter
+MAX_EXPANDED_TILES = 144
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
 class Winograd(Algorithm):
-    """F(m x m, 3x3), and F(m, 3) for filters of one row."""
+    """F(m x m, 3x3), and F(m, 3) for filters of one row.
+
+    `expanded`: its filter is packed as it is, and transformed while it is multiplied. So a quarter (of F(4,3)) is read
+    from memory, and held there.
+    """
 
     name, narrow, strided, stages = "winograd", True, True, True
     register_tile = "{mr} tiles x {nr} channels"
 
-    def __init__(self, m: int) -> None:
-        self.m, self.variant = m, f"F({m},3)"
-        self.filters = f"winograd {self.variant}"
+    def __init__(self, m: int, expanded: bool = False) -> None:
+        self.m, self.variant, self.expanded = m, f"F({m},3)", expanded
+        self.filters = "winograd taps" if expanded else f"winograd {self.variant}"
         self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
+        self._expanding = None if expanded or m == 2 else Winograd(m, True)
+
+    def in_network(self, p: ConvProblem) -> Algorithm:
+        if self._expanding is None or p.types.name != "f32" or geometry(p).kernel[1:] not in ((3, 3), (1, 3)):
+            return self
+        tiles, _, filter_bytes = _counts(p, self.m)
+        few = filter_bytes >= MIN_EXPANDED_BYTES and tiles <= MAX_EXPANDED_TILES
+        axes = sum(m > 1 for m in tile(p, self.m))
+        return self._expanding if few and expands(self.m, p.ic // p.groups, geometry(p).kernel[0], axes) else self
 
     def supports(self, p: ConvProblem) -> str | None:
         g, integers = geometry(p), p.types.integers
@@ -110,7 +126,7 @@ class Winograd(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
-        groups, blocks = cut(p, self.m, kernel, threads)
+        groups, blocks = cut(p, self.m, kernel, threads, self.expanded)
         columns, lanes = columns_of(p), kernel.lanes
         steps = -(-p.ic // p.groups // kernel.kr) * geometry(p).kernel[0]
         flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
@@ -123,7 +139,11 @@ class Winograd(Algorithm):
         vectors = -(-p.ic // p.groups // lanes) * geometry(p).kernel[0] + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
         moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
-        multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
+        expanding = 0.0
+        if self.expanded:
+            stream = p.filter_bytes / MEMORY_BYTES_PER_SECOND * scale().copy_memory
+            expanding = groups * filter_bytes / EXPANDED_BYTES_PER_SECOND * scale().copy_l2
+        multiply = expanding + flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
@@ -135,6 +155,8 @@ class Winograd(Algorithm):
         g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
         if p.types.integers:
             return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
+        if self.expanded:
+            return pack_taps(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         gw = as_array(paired(self.m).G)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
         shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
@@ -166,8 +188,15 @@ class Winograd(Algorithm):
             nest, transforms, table, ic,
             (padded_ic, block if block > 1 else max(1, padded_ic), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
-            *tilings(p, self.m), *cut(p, self.m, kernel, threads),
+            *tilings(p, self.m), *cut(p, self.m, kernel, threads, self.expanded), self._expand(p),
         )  # fmt: skip
+
+    def _expand(self, p: ConvProblem) -> tuple[str, np.ndarray] | None:
+        """What expands the filter, if it is packed as it is."""
+        if not self.expanded:
+            return None
+        row = rows_of("winograd_expand", p.types.tiles, registry.isa())[0]
+        return row.name, np.array(expanding_table(self.m), p.types.sum)
 
 
 WINOGRAD = tuple(map(Winograd, PAIRS))
@@ -176,6 +205,17 @@ WINOGRAD = tuple(map(Winograd, PAIRS))
 def has_transforms(types: ConvTypes) -> bool:
     """Whether there are kernels that transform tiles of these types."""
     return bool(rows_of("winograd_in", types.tiles, registry.isa()))
+
+
+def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
+    """Filter (O, I/G, *k) -> [G][panels][depth][channels][taps][nr]."""
+    g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
+    w = np.ascontiguousarray(w).reshape(p.groups, p.oc // p.groups, w.shape[1], g.kernel[0], g.kernel[1] * g.kernel[2])
+    packed = empty((p.groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
+    of_filters = -(-w.shape[1] // kernel.nr)
+    packed[:, of_filters:] = 0  # panels of pads
+    reorder(w, "abcde", f"aBdce{kernel.nr}b", out=packed[:, :of_filters], shape=w.shape)
+    return packed
 
 
 def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
@@ -249,7 +289,7 @@ def _busiest(p: ConvProblem, kernel: Kernel, threads: int, groups: int, blocks: 
                for start, end in pairwise(ends))  # fmt: skip
 
 
-def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
+def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int, expanded: bool = False) -> tuple[int, int]:
     """The number of groups that the tiles are cut into, and of blocks of output channels.
 
     The filter is read once per group from whichever cache holds it: groups are large enough to hide that, and small
@@ -259,7 +299,7 @@ def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]
     tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns_of(p) // kernel.nr))
     rows = max(12, GROUP_PRODUCTS * tiles // max(1, products))
-    if filter_bytes > machine.last_level_cache() // 2:
+    if expanded or filter_bytes > machine.last_level_cache() // 2:
         rows *= 2
     groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK_CHANNELS)
     choices = {(g, b) for g in (groups, min(_multiple(groups, threads), max(1, tiles)))

@@ -126,7 +126,7 @@ class Costs:
             p = alike.between(src, dst)
             if bordered:
                 p = filter_of(node, known, src, dst, self.accuracy, self.dtype).problem(x.shape)
-            seconds[i, j] = choices(ConvTask(p, self.threads, f.algorithm, natively=True))[0].seconds
+            seconds[i, j] = choices(ConvTask(p, self.threads, f.algorithm, of_network=True))[0].seconds
         return seconds
 
     def relabelled(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:

@@ -30,6 +30,14 @@ cdef extern from "winograd/winograd.h" nogil:
         void *u
         int64_t u_stride
     ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
+    ctypedef struct lk_winograd_expand:
+        const void *w
+        int64_t channels, width
+        int n, rows
+        const void *k
+        void *u
+        int64_t u_stride
+    ctypedef void (*lk_winograd_expand_fn)(const lk_winograd_expand *) noexcept nogil
     ctypedef struct lk_winograd_taps:
         const char *u
         int64_t u_stride

@@ -52,6 +52,20 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
+/* The same of filters that lie side by side, while they are multiplied: u[t * u_stride + c * width + o] = (G w_co G^T)[t]
+ * for `channels` channels c and `width` filters o, whole vectors. Tap a of w_co is w[(c * rows * 3 + a) * width + o].
+ * n x n products of 3 x 3 taps, or with rows = 1, n of 3. The table `k` holds row 0 of G's one number, and of each pair of
+ * points +-p its rows' numbers s, s p, s p^2. Computed in float: a number is rounded four times along each axis. */
+typedef struct {
+    const void *w;
+    int64_t channels, width;
+    int n, rows;
+    const void *k;
+    void *u;
+    int64_t u_stride;
+} lk_winograd_expand;
+typedef void (*lk_winograd_expand_fn)(const lk_winograd_expand *);
+
 /* A filter's gradient from sums of products U of F(4 x 4, 3 x 3), or with nh = 1 of F(1 x 4, 1 x 3):
  *
  *   dst[t] (+)= (GT U G)[t]     of `count` floats, whole vectors, at dst + t*dst_stride; U[t] at u + t*u_stride (bytes)

@@ -1,4 +1,4 @@
-/* winograd_{filter,taps}_f32: the transform of filters, and of sums of products to their gradient; see winograd.h.
+/* winograd_{filter,expand,taps}_f32: the transform of filters, and of sums of products to their gradient; see winograd.h.
  *
  *   U = G w G^T      dw = GT U G
  *
@@ -67,6 +67,66 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
         filter(g, g->nh, g->nw, g->rh, g->rw);
 }
 
+/* y = G x: the rows of a pair +-p share s x[0] + s p^2 x[2] and s p x[1]. */
+LK_INLINE void expand_1d(vf *y, const vf *x, const vf *k, const int n)
+{
+    y[0] = k[0] * x[0];
+#pragma GCC unroll 3
+    for (int q = 0; q < n / 2 - 1; q++) {
+        const vf even = k[3 * q + 1] * x[0] + k[3 * q + 3] * x[2], odd = k[3 * q + 2] * x[1];
+        y[2 * q + 1] = even + odd;
+        y[2 * q + 2] = even - odd;
+    }
+    y[n - 1] = x[2];
+}
+
+LK_INLINE void expand(const lk_winograd_expand *g, const int n, const int rows)
+{
+    const int taps = rows * 3, nh = rows > 1 ? n : 1;
+    const real *numbers = g->k;
+    vf k[MAX_N + 2], t[MAX_N * 3], x[3], y[MAX_N];
+#pragma GCC unroll 10
+    for (int i = 0; i < 3 * (n / 2 - 1) + 1; i++)
+        k[i] = splat(numbers[i]);
+    for (int64_t c = 0; c < g->channels; c++)
+        for (int64_t o = 0; o < g->width; o += LK_LANES) {
+            const real *w = (const real *)g->w + c * taps * g->width + o;
+            real *u = (real *)g->u + c * g->width + o;
+#pragma GCC unroll 3
+            for (int b = 0; b < 3; b++) {
+#pragma GCC unroll 3
+                for (int a = 0; a < rows; a++)
+                    x[a] = *(const vf *)(w + (a * 3 + b) * g->width);
+                if (rows > 1)
+                    expand_1d(y, x, k, n);
+                else
+                    y[0] = x[0];
+#pragma GCC unroll 8
+                for (int i = 0; i < nh; i++)
+                    t[i * 3 + b] = y[i];
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < nh; i++) {
+                expand_1d(y, t + i * 3, k, n);
+#pragma GCC unroll 8
+                for (int j = 0; j < n; j++, u += g->u_stride)
+                    *(vf *)u = y[j];
+            }
+        }
+}
+
+void LK_NAME(winograd_expand_f32)(const lk_winograd_expand *g)
+{
+    if (g->n == 6 && g->rows == 3)
+        expand(g, 6, 3);
+    else if (g->n == 8 && g->rows == 3)
+        expand(g, 8, 3);
+    else if (g->n == 4 && g->rows == 3)
+        expand(g, 4, 3);
+    else
+        expand(g, g->n, 1);
+}
+
 /* (GT x) from six products, all but the scales of G: 1, p, p^2 of the finite points; the last coefficient at infinity. */
 LK_INLINE void taps_1d(vf *x, const vf *k)
 {
@@ -123,6 +183,7 @@ void LK_NAME(winograd_taps_f32)(const lk_winograd_taps *g)
 
 const lk_kernel LK_ROWS(winograd_filter)[] = {
     LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+    LK_ROW(LK_WINOGRAD_EXPAND, winograd_expand_f32, "f32", LK_LANES, 0, 0),
     LK_ROW(LK_WINOGRAD_TAPS, winograd_taps_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };
