@@ -160,8 +160,9 @@ class ConvTask(Problem):
         return describe_candidate(name, a.saving(native), a.register_tile, kernel, self.problem, native)
 
     def on_ranked(self, choices: Sequence[Choice]) -> None:
-        """Warn where all routes are slow, once."""
-        warn_if_slow(self, choices)
+        """Warn where all routes are slow, once; not about layers, for which there are other layouts."""
+        if not self.of_network:
+            warn_if_slow(self, choices)
 
     def measured_parts(self) -> Sequence[Problem]:
         """The problems to measure: itself, by any algorithm, and packing its filter if that is part of the cost."""
