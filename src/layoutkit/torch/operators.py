@@ -24,6 +24,7 @@ from ..convolutions import transposed
 from ..convolutions.problem import Pairs, in_sizes, out_sizes
 from ..grad.arguments import outputs
 from .memory import filter_view, is_channels_last, memory, new, view
+from .transforms import Rule, by_filter, by_gradient, transformed
 
 CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}
 TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
@@ -192,8 +193,9 @@ def _dispatches_to_kernel(*args: Any) -> bool:
 
 
 def _operator(
-    schema: str, kernel: Kernel, fake: Kernel, function: type[torch.autograd.Function], inputs: int
-) -> Kernel:
+    schema: str, kernel: Kernel, fake: Kernel, function: type[torch.autograd.Function], inputs: int,
+    rule: Callable[[Kernel], Rule],
+) -> Kernel:  # fmt: skip
     """Define an operator of torch, whose first `inputs` arguments are not attributes; returns a function that calls it.
 
     Autograd does what `torch.library.register_autograd` would, in a third of the time per call.
@@ -203,15 +205,19 @@ def _operator(
     operator = getattr(torch.ops.layoutkit, name).default
 
     def differentiable(keys: DispatchKeySet | None, *args: Any) -> torch.Tensor:
-        needs_grad = torch.is_grad_enabled() and _C._any_requires_grad(*args)
-        if needs_grad or forward_ad._current_level >= 0:  # in forward mode `function` raises an error
+        if forward_ad._current_level >= 0 and _C._is_fwd_grad_enabled():
+            return under_transforms.apply(None, *args[:inputs], args[inputs:])
+        if torch.is_grad_enabled() and _C._any_requires_grad(*args):
             return function.apply(keys, *args[:inputs], args[inputs:])
         return _below(operator, kernel, keys, *args)
 
     def call(*args: Any) -> torch.Tensor:
+        if _C._are_functorch_transforms_active():
+            return under_transforms.apply(None, *args[:inputs], args[inputs:])
         # Through the dispatcher a call takes 10 us more.
         return differentiable(None, *args) if _dispatches_to_kernel(*args[:3]) else operator(*args)
 
+    under_transforms = transformed(function, operator, call, rule(call))
     LIBRARY.impl(name, kernel, "CPU")
     LIBRARY.impl(name, differentiable, "Autograd", with_keyset=True)
     torch.library.register_fake(f"layoutkit::{name}", fake, lib=LIBRARY)
@@ -219,13 +225,13 @@ def _operator(
 
 
 conv = _operator(
-    f"conv(Tensor input, Tensor weight, Tensor? bias, {ATTRIBUTES}) -> Tensor", _conv, _new_conv, _Conv, 3
+    f"conv(Tensor input, Tensor weight, Tensor? bias, {ATTRIBUTES}) -> Tensor", _conv, _new_conv, _Conv, 3, by_filter,
 )  # fmt: skip
 conv_transpose = _operator(
     f"conv_transpose(Tensor input, Tensor weight, Tensor? bias, SymInt[] size, {ATTRIBUTES}) -> Tensor",
-    _conv_transpose, _new_conv_transpose, _ConvTranspose, 4,
+    _conv_transpose, _new_conv_transpose, _ConvTranspose, 4, by_filter,
 )  # fmt: skip
 conv_weight = _operator(
     f"conv_weight(Tensor input, Tensor grad_output, SymInt[] kernel, {ATTRIBUTES}) -> Tensor",
-    _conv_weight, _new_conv_weight, _ConvWeight, 3,
+    _conv_weight, _new_conv_weight, _ConvWeight, 3, by_gradient,
 )  # fmt: skip
