@@ -67,13 +67,15 @@ def by_channel(p: ConvProblem) -> bool:
     return small and prod(p.kernel) > 1 and _has_vectors(p.types.wide.rows) and within_vectors(p)
 
 
-def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
+def chunks(p: ConvProblem, unit: int = 1, at_once: int = 1) -> tuple[int, int]:
     """The steps of a chunk, each of `unit` input channels, and the steps after which chunks begin anew; see lk_gemm.
 
     The whole taps that have at most MAX_CHUNK_PRODUCTS channels together; of a tap with more than that, even parts.
+    A tile unit sums `at_once` steps before it adds what they come to, which rounds once: its chunks are so much longer.
     """
     rounded = unit > 1 and p.types.dst != p.types.sum
-    steps, most = -(-p.ic // p.groups // unit), (MAX_ROUNDED_CHUNK_PRODUCTS if rounded else MAX_CHUNK_PRODUCTS) // unit
+    most = at_once * (MAX_ROUNDED_CHUNK_PRODUCTS if rounded else MAX_CHUNK_PRODUCTS) // unit
+    steps = -(-p.ic // p.groups // unit)
     if not steps or p.types.integers or by_channel(p):
         return NEVER, NEVER
     if steps <= most:

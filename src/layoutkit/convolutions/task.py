@@ -132,7 +132,7 @@ class ConvTask(Problem):
         p, native_rows, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
         for types in dict.fromkeys((p.types, p.types.wide)):
             native = p.of_types(types)
-            if not (kernels := a.kernels(native)) or (types != p.types and not a.widens):
+            if not (kernels := a.kernels(native)) or (types != p.types and p.types.elements[0] not in a.widens):
                 continue
             natives = self._natives(a, native)
             if isinstance(natives, str):

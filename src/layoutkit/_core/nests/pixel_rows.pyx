@@ -9,7 +9,7 @@ all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from math import gcd
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from .executor import NOTHING, Footprint
 
-from ..kernels cimport lk_kernel
+from ..kernels cimport LK_NOWHERE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_rounding
 from ..ndarray cimport PyArray_DATA, import_array, ndarray
@@ -27,6 +27,7 @@ from .executor cimport (
 )
 from .packing cimport copy_run, flip_run
 from .pixel_tiles cimport PixelTiles
+from .staged_rows cimport StagedRows
 
 import_array()
 
@@ -42,7 +43,7 @@ cdef struct Work:
     const void *clip                # of the epilogue, where the micro-kernel does it
     char *y
     char *sums                      # of a tile, where they are rounded
-    char *matrix                    # of im2col
+    char *matrix                    # of im2col, or staged rows
     int64_t *x_row                  # of the block, see `PixelTiles.offsets`
     int64_t *y_row
     uint32_t *mask
@@ -75,6 +76,8 @@ cdef class PixelRows(Executor):
         Of blocks whose input stays in L2.
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
+    staged : StagedRows, optional
+        What blocks of pixels read is staged so; `tiles` are then of its positions.
 
     The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][kr], where
     zeros fill a tap up to a multiple of `k_step`, of components what `split_panels` makes; the bias [groups][panels][nr].
@@ -96,6 +99,8 @@ cdef class PixelRows(Executor):
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
     cdef int64_t rows, panels
     cdef PixelTiles tiles
+    cdef StagedRows staged          # or None
+    cdef bint stages
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap               # offsets
     cdef int64_t *x_row             # of a period, see `PixelTiles.offsets`, where pixels are listed
@@ -103,7 +108,8 @@ cdef class PixelRows(Executor):
     cdef uint32_t *mask
     cdef void *zero
 
-    def __init__(self, nest, x_channels, y_channels, bint gather, PixelTiles tiles, int64_t panel_bytes):
+    def __init__(self, nest, x_channels, y_channels, bint gather, PixelTiles tiles, int64_t panel_bytes,
+                 StagedRows staged=None):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef Geometry *g = &self.g
@@ -116,11 +122,11 @@ cdef class PixelRows(Executor):
             if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
                 raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
             self.split = self.y_block % self.lanes != 0
-        self.gather = gather
+        self.gather, self.staged, self.stages = gather, staged, staged is not None
         self.bytes = self.rounding and self.y_item == 1
         self.narrow = self.rounding and self.kr == 2 and self.y_block % self.lanes == 0
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
-        if not gather and (self.kb % self.k_step or self.kb_last % self.k_step):
+        if not gather and not self.stages and (self.kb % self.k_step or self.kb_last % self.k_step):
             raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.k_step}")
         self.unit_bytes, self.line = self.kr * self.x_item, 0
         a = (self.blocks - 1) * self.kb + self.kb_last
@@ -164,6 +170,12 @@ cdef class PixelRows(Executor):
             self.ws_thread += aligned(max(self.kb, self.kb_last) + self.kr)
         if gather:
             self.ws_thread += aligned(self.matrix_row * self.block_rows) + aligned(self.line * self.x_item)
+        elif self.stages:
+            if staged.taps != self.taps or staged.pixel_bytes * self.taps != self.depth * self.unit_bytes:
+                raise ValueError(f"{staged.taps} staged taps of {staged.pixel_bytes} bytes, expected {self.taps}, together "
+                                 f"{self.depth * self.unit_bytes}")
+            staged.lay_out(self.block_rows)
+            self.ws_thread += staged.bytes
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
         if self.tap == NULL or self.zero == NULL:
@@ -174,6 +186,8 @@ cdef class PixelRows(Executor):
                     self.tap[t] = (a * g.dilation[0] * self.x_stride[1] + b * g.dilation[1] * self.x_stride[2]
                                    + c * g.dilation[2] * self.x_stride[3])
                     t += 1
+        if self.stages:
+            memcpy(self.tap, staged.tap, sizeof(int64_t) * self.taps)
         if tiles.listed:
             self.x_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
             self.y_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
@@ -199,6 +213,8 @@ cdef class PixelRows(Executor):
         source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], self.x_item * self.kb_last)]
         if self.blocks > 1:
             source.append(([*reads, (0, self.blocks - 2, self.block_stride)], self.x_item * self.kb))
+        if self.stages:
+            source = self.staged.source(g.groups, self.x_group)
         columns, run = g.groups * self.cols, self.y_item * g.groups * self.cols
         if self.y_block:
             writes.append((0, columns // self.y_block - 1, self.y_block_stride))
@@ -226,10 +242,10 @@ cdef class PixelRows(Executor):
         s.group = s.block = -1
         while task < end or more(tasks, &task, &end):
             self.tiles.decode(task, &group, &block, &s.panel, &t)
-            if s.block != block or (self.gather and s.group != group):
+            if s.block != block or ((self.gather or self.stages) and s.group != group):
                 self.enter_block(&s, x + group * self.x_group, block, x_zero)
             s.group = group
-            s.tile.a = s.matrix if self.gather else x + group * self.x_group + s.x_from
+            s.tile.a = s.matrix if self.gather or self.stages else x + group * self.x_group + s.x_from
             self.enter_panel(&s, w, bias)
             stop = min(s.last, t + end - task)
             self.run_tiles(&s, t, stop)
@@ -275,9 +291,13 @@ cdef class PixelRows(Executor):
             s.after.sums, s.after.sums_row = s.sums, self.nr * self.sum_item
             for j in range(self.mr):
                 s.sums_row[j] = j * s.after.sums_row
+        tile.reads_on = self.stages
         if self.gather:
             tile.flip ^= self.matrix_flip
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &s.zero_tap, 1, self.depth, self.depth
+        elif self.stages:
+            tile.flip = 0
+            tile.blocks, tile.kb, tile.kb_last = 1, self.depth // self.taps, self.depth // self.taps
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
         tile.accumulate, tile.out = adds_to_y, NULL
@@ -285,9 +305,14 @@ cdef class PixelRows(Executor):
         tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL)
 
     cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:
-        """Set the offsets of a block of pixels; for im2col, make its matrix from x, the input of a group."""
+        """Set the offsets of a block of pixels; for im2col, make its matrix from x, the input of a group, or stage it."""
         cdef int64_t row, i
         s.block, s.first, s.last = block, self.tiles.block(block), self.tiles.block(block + 1)
+        if self.stages:
+            row, i = self.tiles.row(s.first), self.tiles.row(s.last)
+            self.staged.fill(x, row, i, s.matrix, x_zero, self.flip)
+            self.staged.offsets(row, i, self.y_stride, s.x_row, s.y_row)
+            return
         if self.tiles.listed:
             row, i = self.tiles.row(s.first), s.first // self.tiles.period_tiles
             s.x_row, s.y_row = self.x_row + row, self.y_row + row
@@ -387,9 +412,29 @@ cdef class PixelRows(Executor):
         cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
         while j < end:
             run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
-            self.epilogue_rows(epilogue, y, tile.c - y + self.column(group * self.cols + j), y_row, rows,
-                               group * self.g.oc + j, run)
+            self.each_run(epilogue, y, tile.c - y + self.column(group * self.cols + j), y_row, rows, group * self.g.oc + j, run)
             j += run
+
+    cdef void each_run(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row, int64_t rows,
+                       int64_t channel, int64_t count) noexcept nogil:
+        """`epilogue_rows` of the rows that are outputs, runs of them where some are not."""
+        cdef lk_epilogue part
+        cdef int64_t first = 0, last = 0
+        if not self.stages:
+            self.epilogue_rows(epilogue, y, offset, row, rows, channel, count)
+            return
+        part = epilogue[0]
+        while last < rows:
+            first = last
+            while first < rows and row[first] == LK_NOWHERE:
+                first += 1
+            last = first
+            while last < rows and row[last] != LK_NOWHERE:
+                last += 1
+            if epilogue.sums != NULL:
+                part.sums = epilogue.sums + first * epilogue.sums_row
+            if first < last:
+                self.epilogue_rows(&part, y, offset, row + first, last - first, channel, count)
 
     cdef void round_tile(self, lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t y_from,
                          const int64_t *y_row, int64_t group, int64_t first) noexcept nogil:
@@ -401,11 +446,12 @@ cdef class PixelRows(Executor):
             stop = min(end, self.g.oc) if j < self.g.oc else end
             run = stop - j if self.y_block == 0 else min(stop - j, self.y_block - j % self.y_block)
             if j < self.g.oc:
-                self.epilogue_rows(epilogue, y, y_from + self.column(group * self.cols + j), y_row, tile.rows,
-                                   group * self.g.oc + j, run)
+                self.each_run(epilogue, y, y_from + self.column(group * self.cols + j), y_row, tile.rows,
+                              group * self.g.oc + j, run)
             else:
                 for i in range(tile.rows):
-                    memset(y + y_from + y_row[i] + self.column(group * self.cols + j), 0, run * self.y_item)
+                    if y_row[i] != LK_NOWHERE:
+                        memset(y + y_from + y_row[i] + self.column(group * self.cols + j), 0, run * self.y_item)
             epilogue.sums += run * self.sum_item
             j += run
         epilogue.sums = sums

@@ -13,12 +13,13 @@ from .grouped import Grouped
 from .im2col import Im2colByFilters, Im2colByPixels
 from .plane_strips import PlaneStrips
 from .planes import Planes
+from .staged import FoldedStaged, Staged
 from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
     DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), Bf16Components(3, "standard"),
-    Bf16Components(2, "fast"), *WINOGRAD, Folded(), FoldedIm2col(),
+    Bf16Components(2, "fast"), *WINOGRAD, Folded(), FoldedIm2col(), Staged(), FoldedStaged(),
     Planes(), Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"

@@ -56,8 +56,8 @@ class Algorithm:
         Whether it always reads a padded copy of the input.
     narrow : bool
         Whether its loop nest takes numbers that are narrower than their sums.
-    widens : bool
-        Whether routes may convert such numbers to the type of the sums for it.
+    widens : tuple of str
+        Narrow numbers that routes may convert to the type of the sums for it.
     strided : bool
         Whether it packs filters of any strides, of numbers as wide as their sums.
     register_tile : str
@@ -72,7 +72,7 @@ class Algorithm:
     detour = ""
     packs = 1.0
     gather = stages = reads_padded = narrow = strided = False
-    widens = True
+    widens: tuple[str, ...] = "f16", "bf16"
     register_tile = "{mr} pixels x {nr} channels"
 
     # What it takes
@@ -221,6 +221,12 @@ def tile_of(kernel: Kernel) -> Tile:
     """The tile of a row that multiplies."""
     assert kernel.tile is not None, f"{kernel.name} does not multiply"
     return kernel.tile
+
+
+def steps_at_once(kernel: Kernel) -> int:
+    """The steps of k that a row sums at once."""
+    tile = tile_of(kernel)
+    return tile.k_tile // kernel.kr if tile.cycles.rows_at_once > 1 else 1
 
 
 def flops_per_second(kernel: Kernel) -> float:

@@ -39,6 +39,7 @@ class Bf16Components(PixelSums):
     """im2col whose matrix and filter hold the components of numbers."""
 
     name, gather, packs = "im2col", True, 2.0
+    widens = ("f16",)  # one of bfloat16 is a component
 
     def __init__(self, components: int, accuracy: str) -> None:
         self.filters, self._accuracy = f"bf16x{components}", accuracy

@@ -34,7 +34,7 @@ class Blas(Algorithm):
 
     name = filters = "blas"
     register_tile = ""
-    widens = False
+    widens = ()
 
     def supports(self, p: ConvProblem) -> str | None:
         if any(n < 0 for pair in p.padding for n in pair):

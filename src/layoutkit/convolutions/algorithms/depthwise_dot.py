@@ -42,7 +42,7 @@ class DepthwiseDot(Algorithm):
     """One input channel a group."""
 
     name, variant, family, filters = "depthwise", "dot", "depthwise_dot", "depthwise dot"
-    detour, narrow, widens = "blocks", True, False
+    detour, narrow, widens = "blocks", True, ()
     register_tile = "vectors of {lanes} channels"
 
     def supports(self, p: ConvProblem) -> str | None:

@@ -22,7 +22,7 @@ from ..order import chunks
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import CHANNELS_LAST
+from .base import CHANNELS_LAST, steps_at_once
 from .sums import PixelSums
 
 LARGEST_UNIT = 4  # the largest `kr`
@@ -80,18 +80,20 @@ class Folded(PixelSums):
         return not p.types.integers and self.run_of(p) % kernel.kr > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return super().estimate(_folded(p, self.unit(kernel)), kernel, threads)
+        seconds = super().estimate(folded(p, self.unit(kernel)), kernel, threads)
+        # its runs are two, each of which takes a tile unit a step
+        return 2 * seconds if steps_at_once(kernel) > 1 and self.overlaps(p, kernel) else seconds
 
     def unit(self, kernel: Kernel) -> int:
         """The numbers that runs are padded to a multiple of."""
         return kernel.kr
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        folded, unit, run = _folded(p, self.unit(kernel)), kernel.kr, self.run_of(p)
+        computed, unit, run = folded(p, self.unit(kernel)), kernel.kr, self.run_of(p)
         x_channels = None
         if self.overlaps(p, kernel):
             x_channels = 2, p.types.src.itemsize, unit, run // unit * unit, 0
-        return self.rows_of(folded, kernel, threads, arrays, chunks(p, unit), x_channels)
+        return self.rows_of(computed, kernel, threads, arrays, chunks(p, unit, steps_at_once(kernel)), x_channels)
 
 
 class FoldedIm2col(Folded):
@@ -120,7 +122,7 @@ def halves(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(exponent > 0x80, half, w), np.where(exponent > 0x80, half, w & 0x8000)
 
 
-def _folded(p: ConvProblem, unit: int) -> ConvProblem:
+def folded(p: ConvProblem, unit: int) -> ConvProblem:
     """The convolution that is computed: its channels are rows of taps, padded to whole units."""
     return replace(
         p,

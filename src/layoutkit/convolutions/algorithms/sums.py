@@ -11,13 +11,16 @@ from ..._core.nests.executor import LoopNest
 from ..._core.nests.filter_rows import FilterRows
 from ..._core.nests.pixel_rows import PixelRows
 from ..._core.nests.pixel_tiles import PixelTiles, tile_cycles
+from ..._core.nests.staged_rows import StagedRows
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
+from ...reorders.nests import Digits
 from ...reorders.reorder import reorder
 from .. import order
 from ..geometry import (
+    Geometry,
     channels_innermost,
     geometry,
     pixels_innermost,
@@ -26,7 +29,7 @@ from ..geometry import (
 )
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import Algorithm, flops_per_second, tile_of
+from .base import Algorithm, flops_per_second, steps_at_once, tile_of
 
 # Bytes of the input that a block of rows reads: the larger bound still stays in L2 together with a filter panel.
 MIN_ROW_BLOCK_BYTES = 96 << 10
@@ -150,15 +153,20 @@ class PixelSums(_Sums):
 
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
         """The tiles of its pixels, in blocks whose input stays in L2 together with a filter panel."""
+        return self.tiles_of(geometry(p), p, self.row_bytes(p, kernel), kernel, threads)
+
+    def tiles_of(self, g: Geometry, p: ConvProblem, row_bytes: float, kernel: Kernel, threads: int) -> PixelTiles:
+        """The same of a geometry, where a row reads so many bytes."""
         units, run = self.depth(p, kernel), float(units_of(self.run_of(p), kernel))
-        if tile_of(kernel).cycles.rows_at_once > 1:  # one pointer tells where all rows are, or they are copied
-            run = units * p.taps if self.gather or equidistant(p) else STAGED_RUN
-        row_bytes = self.row_bytes(p, kernel)
+        if (at_once := steps_at_once(kernel)) > 1:  # one pointer tells where all rows are, or they are copied
+            summed = units * p.taps if self.gather else units
+            units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
+            run = units * p.taps if self.gather or self.stages or equidistant(p) else min(STAGED_RUN, 2 * units)
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
-        leaves_out = not self.gather and not self.lacks_padding(p) and not p.types.integers
+        leaves_out = not self.gather and not self.stages and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
-        return PixelTiles(geometry(p), sizes, cycles, channels, leaves_out, most, threads)
+        return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         return seconds_of(self.tiles(p, kernel, threads).cycles, kernel) + self.gathering(p) / threads
@@ -183,23 +191,27 @@ class PixelSums(_Sums):
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.kr))
+        return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.kr, steps_at_once(kernel)))
 
     def rows_of(
         self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int],
-        x_channels: tuple[int, ...] | None = None,
+        x_channels: tuple[int, ...] | None = None, tiles: PixelTiles | None = None, staged: StagedRows | None = None,
     ) -> PixelRows:  # fmt: skip
-        """The nest that sums `p` in these chunks; `x_channels` replaces those of its layout."""
+        """The nest that sums `p` in these chunks; `x_channels` and `tiles` replace those of its layout and pixels."""
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
-        ic, block = p.ic // p.groups, p.src.block(1)
-        blocks = max(1, -(-ic // block)) if block > 1 else 1
-        run = min(block, ic) if block > 1 else ic
-        x_block = xs[1][0].stride
-        x_channels = x_channels or (blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block)
+        x_channels = x_channels or self.channels_of(p, xs)
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name, chunks)
-        return PixelRows(nest, x_channels, y_channels, self.gather, self.tiles(p, kernel, threads), MAX_PANEL_BYTES)
+        tiles = tiles or self.tiles(p, kernel, threads)
+        return PixelRows(nest, x_channels, y_channels, self.gather, tiles, MAX_PANEL_BYTES, staged)
+
+    def channels_of(self, p: ConvProblem, xs: list[Digits]) -> tuple[int, int, int, int, int]:
+        """The input channels of a group, as `PixelRows` takes them; `xs`: the strides of the input."""
+        ic, block, stride = p.ic // p.groups, p.src.block(1), xs[1][0].stride
+        blocks = max(1, -(-ic // block)) if block > 1 else 1
+        run = min(block, ic) if block > 1 else ic
+        return blocks, stride, run, ic - (blocks - 1) * run, ic // block * stride
 
 
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:

@@ -23,7 +23,7 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
 from ..winograd_matrices import PAIRS, as_array, expanding_table, expands, kernel_table, paired, tiling
-from .base import Algorithm, flops_per_second, rows_of
+from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 
 # G of F(4, 3) at the points 0, +-1, +-2, infinity, its rows multiplied by 4, 6, 6, 24, 24, 1: see winograd.h.
@@ -113,7 +113,8 @@ class Winograd(Algorithm):
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         family = "gemm_s16" if p.types.integers else self.family
-        return rows_of(family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
+        rows = rows_of(family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
+        return [k for k in rows if steps_at_once(k) == 1]  # a tile unit sums directly before tiles are transformed
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
         # pads in a unit would count, as they may hold anything: 0 times NaN is NaN

@@ -44,6 +44,7 @@ typedef struct {
  *    With `out`, which only rows of units of four of vectors of more than 16 bytes take, and without c_split, accumulate,
  *    resume, clip and pads, bytes take the place of sums. With `narrow`, which only rows of units of two take, and without
  *    c_split, accumulate and resume, sums are rounded to numbers like those of A: vectors of C have half the bytes.
+ *    Rows of tile units may have LK_NOWHERE in c_row: those rows of C are not stored.
  */
 typedef struct {
     const char *a;
@@ -66,6 +67,7 @@ typedef struct {
     int resume;     /* C holds the total of earlier taps, of whole periods; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
+    int reads_on; /* memory after the rows of A may be read, at their distance, as far as whole tiles of a tile unit reach */
     uint32_t flip;
     int narrow;
     int pads;          /* so many of the last columns are stored as 0, whatever their sums; with accumulate C is 0 there */

@@ -7,7 +7,7 @@
  * leave the tiles once, or once for each chunk, for a buffer in L1, from where they end as vectors.
  * Edges: the remainder of K has two tiles of its own, configured to its units; if blocks have different remainders,
  *    the other one is filled up with zeros, in A and in B. Rows in the padding are zeros; those that a tile has too many
- *    hold anything, and their sums are not used.
+ *    hold anything, and their sums are not used. They are loaded with the others where memory goes on (`reads_on`).
  * A thread keeps the tiles configured between `enter` and `leave` of the row.
  */
 #pragma GCC optimize("fp-contract=off")
@@ -45,12 +45,16 @@ static a_rows rows_from(const lk_gemm *g, int first, char *copy)
 {
     a_rows r = {.row = g->row + first, .rows = MIN(g->rows - first, TILE_ROWS), .pitch = LK_NOWHERE, .copy = copy};
     r.all = (1u << r.rows) - 1;
-    if (r.rows == TILE_ROWS && !(LK_INTEGERS && g->flip)) {
-        const __m512i pitch = _mm512_set1_epi64(r.row[1] - r.row[0]);
-        const __m512i low = _mm512_sub_epi64(_mm512_loadu_si512(r.row + 1), _mm512_loadu_si512(r.row));
-        const __m512i high = _mm512_sub_epi64(_mm512_loadu_si512(r.row + 8), _mm512_loadu_si512(r.row + 7));
-        if (!(_mm512_cmpneq_epi64_mask(low, pitch) | _mm512_cmpneq_epi64_mask(high, pitch)))
-            r.pitch = r.row[1] - r.row[0];
+    if ((r.rows == TILE_ROWS || g->reads_on) && !(LK_INTEGERS && g->flip)) {
+        const int64_t pitch = r.rows > 1 ? r.row[1] - r.row[0] : 0; /* a single row is read again */
+        const uint32_t steps = r.all >> 1; /* from a row to the next */
+        const __mmask8 low = (__mmask8)steps, high = (__mmask8)(steps >> 7);
+        const __m512i first_steps = _mm512_sub_epi64(_mm512_maskz_loadu_epi64(low, r.row + 1), _mm512_maskz_loadu_epi64(low, r.row));
+        const __m512i last_steps =
+            _mm512_sub_epi64(_mm512_maskz_loadu_epi64(high, r.row + 8), _mm512_maskz_loadu_epi64(high, r.row + 7));
+        if (!(_mm512_mask_cmpneq_epi64_mask(low, first_steps, _mm512_set1_epi64(pitch))
+              | _mm512_mask_cmpneq_epi64_mask(high, last_steps, _mm512_set1_epi64(pitch))))
+            r.pitch = pitch;
     }
     return r;
 }
@@ -174,8 +178,8 @@ LK_INLINE void multiply(const lk_gemm *g, tile_sums *s, const int two_rows, cons
         for (int64_t q = 0; q < g->blocks; q++) {
             const int64_t count = q + 1 < g->blocks ? g->kb : g->kb_last;
             const char *a = g->a + g->tap[t] + q * g->block_stride;
-            const int direct0 = mask0 == 0xffff && in_lines(&upper, a + upper.row[0], UNITS);
-            const int direct1 = two_rows && mask1 == 0xffff && in_lines(&lower, a + lower.row[0], UNITS);
+            const int direct0 = mask0 == upper.all && in_lines(&upper, a + upper.row[0], UNITS);
+            const int direct1 = two_rows && mask1 == lower.all && in_lines(&lower, a + lower.row[0], UNITS);
             int64_t pitch0 = direct0 ? upper.pitch : STAGED, pitch1 = direct1 ? lower.pitch : STAGED, b_pitch = ldb;
             int64_t k = 0;
             while (k + UNITS <= count) {
@@ -203,11 +207,11 @@ LK_INLINE void multiply(const lk_gemm *g, tile_sums *s, const int two_rows, cons
             const int units = (int)(count - k), exact = units == left;
             pitch0 = pitch1 = STAGED;
             const char *const b_left = b, *a0 = a + upper.row[0], *a1 = two_rows ? a + lower.row[0] : 0;
-            if (exact && mask0 == 0xffff && in_lines(&upper, a0, units))
+            if (exact && mask0 == upper.all && in_lines(&upper, a0, units))
                 pitch0 = upper.pitch;
             else
                 a0 = staged(&upper, g, mask0, a, units);
-            if (two_rows && exact && mask1 == 0xffff && in_lines(&lower, a1, units))
+            if (two_rows && exact && mask1 == lower.all && in_lines(&lower, a1, units))
                 pitch1 = lower.pitch;
             else if (two_rows)
                 a1 = staged(&lower, g, mask1, a, units);

@@ -1,0 +1,157 @@
+"""Convolution on tile units, of rows of the input that are copied with their padding first.
+
+A tile unit loads the pixels of a tile from one address and one distance. The pixels that a tap reads lie so in the
+input itself only within a row of outputs, if none of them is in the padding, and if channels are whole cache lines. So
+the rows that a block of outputs reads are staged, once for all taps and panels: see `_core/nests/staged_rows.pyx`.
+im2col copies them once for each tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..._core.nests.pixel_rows import PixelRows
+from ..._core.nests.pixel_tiles import PixelTiles
+from ..._core.nests.staged_rows import StagedRows
+from ..._core.runtime.registry import Kernel
+from ...choosing.machine_profile import scale
+from ...formats.layout import Layout
+from ...memory.arrays import contiguous_strides
+from ..geometry import Geometry, geometry, spatial_strides, strides_of
+from ..order import chunks
+from ..padded import PaddedInput
+from ..problem import ConvProblem
+from ..route import Arrays
+from .base import steps_at_once, tile_of
+from .folded import Folded, folded
+from .sums import (
+    GATHER_BYTES_PER_SECOND,
+    GATHER_RUN_SECONDS,
+    LINE_BYTES,
+    MAX_ROW_BLOCK_BYTES,
+    PixelSums,
+    seconds_of,
+    units_of,
+)
+
+MAX_STAGED_BYTES = 1 << 20  # of the rows that one row of outputs reads
+
+
+class Staged(PixelSums):
+    """As direct convolution, from staged rows."""
+
+    name, variant, stages = "direct", "staged", True
+    folds = False  # the taps of a row are channels
+
+    def supports(self, p: ConvProblem) -> str | None:
+        if p.src.rank == 5 and (p.kernel[0] > 1 or any(p.padding[0])):
+            return f"kernel {p.kernel} with padding {p.padding} reads several planes"
+        return super().supports(p)
+
+    def redundant(self, p: ConvProblem) -> bool:
+        return p.taps == 1  # im2col copies the same
+
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
+        return [k for k in super().kernels(p) if tile_of(k).cycles.rows_at_once > 1]
+
+    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
+        rows = (
+            (p.kernel[-2] if len(p.kernel) > 1 else 1) * self.row_bytes(p, kernel) * positions(geometry(p), self.folds)
+        )
+        return super().fits(p, kernel) and rows <= MAX_STAGED_BYTES
+
+    def lacks_padding(self, p: ConvProblem) -> bool:
+        return False  # it sums zeros
+
+    def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
+        return ()
+
+    def computed(self, p: ConvProblem) -> ConvProblem:
+        """The convolution that the loop nest computes of what is staged."""
+        return folded(p, 1) if self.folds else p
+
+    def pitch(self, p: ConvProblem, kernel: Kernel) -> int:
+        """Bytes from a staged pixel to the next."""
+        unit = kernel.kr * p.types.src.itemsize
+        nbytes = units_of(self.computed(p).ic // p.groups, kernel) * unit
+        if nbytes <= LINE_BYTES:  # pixels do not cross lines
+            return max(LINE_BYTES // 4, 1 << (nbytes - 1).bit_length())
+        return -(-nbytes // LINE_BYTES) * LINE_BYTES
+
+    def row_bytes(self, p: ConvProblem, kernel: Kernel) -> float:
+        """Bytes that are staged for each position, those of rows that blocks share aside."""
+        g = geometry(p)
+        sorts = len({i * g.dilation[1] % g.stride[1] for i in range(min(g.kernel[1], g.stride[1]))})
+        pixels = 1 if self.folds or g.kernel[2] == 1 else g.stride[2]
+        return self.pitch(p, kernel) * sorts * pixels
+
+    def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
+        return MAX_ROW_BLOCK_BYTES
+
+    def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
+        """The tiles of its positions, which read no padding."""
+        g, computed = geometry(p), self.computed(p)
+        taps = geometry(computed).kernel
+        out = (*g.out[:2], positions(g, self.folds))
+        size = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(out, g.stride, taps, g.dilation))
+        padded = Geometry(g.n, g.groups, g.oc, size, out, taps, g.stride, g.dilation, (0, 0, 0))
+        return self.tiles_of(padded, computed, self.row_bytes(p, kernel), kernel, threads)
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        g, tiles = geometry(p), self.tiles(p, kernel, threads)
+        row = positions(g, self.folds) * self.row_bytes(p, kernel)
+        lines = g.n * g.out[0] * g.out[1]
+        blocks = max(1.0, lines * row / self.block_bytes(p, kernel))
+        rows = lines + blocks * (1 + (g.kernel[1] - 1) * g.dilation[1] / g.stride[1])
+        runs = row / self.pitch(p, kernel) if self.folds or self.run_in_memory(p) < p.ic // p.groups else 1
+        # read, written, and read by tiles from the second cache
+        copied = 3 * row / GATHER_BYTES_PER_SECOND * scale().copy_l2 + runs * GATHER_RUN_SECONDS * scale().run
+        return seconds_of(tiles.cycles, kernel) + rows * p.groups * copied / threads
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
+        computed, item = self.computed(p), p.types.src.itemsize
+        xs = strides_of(p.src, p.src_shape, arrays.x_strides)
+        blocks, block_stride, run, last, _ = self.channels_of(p, xs)
+        g, unit = geometry(p), kernel.k_step * item
+        staged = StagedRows(
+            g, (xs[0][0].stride, *spatial_strides(xs)), (blocks, block_stride, run * item, last * item), unit,
+            positions(g, self.folds), self.folds,
+        )  # fmt: skip
+        in_chunks = chunks(computed, kernel.kr, steps_at_once(kernel))
+        tiles = self.tiles(p, kernel, threads)
+        return self.rows_of(computed, kernel, threads, arrays, in_chunks, tiles=tiles, staged=staged)
+
+
+class FoldedStaged(Staged, Folded):
+    """First layers: the taps of a row of the kernel are the channels of a staged pixel, one for each output."""
+
+    name, folds, reads_padded = "folded", True, False
+
+    def redundant(self, p: ConvProblem) -> bool:
+        return False
+
+    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
+        return f"{super().packing(native, kernel)} {self.variant}"
+
+    def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
+        return None
+
+    def unit(self, kernel: Kernel) -> int:
+        return 1  # staged pixels are filled up to whole units with zeros
+
+    def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
+        return False
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        """Pixels of a row must follow one another."""
+        contiguous = tuple(strides[-2:]) == contiguous_strides(layout, shape, width)[-2:]
+        return contiguous and super().takes_strides(layout, shape, strides, width)
+
+
+def positions(g: Geometry, folds: bool) -> int:
+    """The positions of a row of outputs: pixels lie equally far apart beyond its end, where some are no output."""
+    if folds or g.kernel[-1] == 1:
+        return g.out[-1]
+    end = (g.out[-1] - 1) * g.stride[-1] + (g.kernel[-1] - 1) * g.dilation[-1] + 1
+    pixels = max(min(end, g.size[-1] + g.before[-1]), end - max(0, g.before[-1]))
+    return max(g.out[-1], -(-pixels // g.stride[-1]))

@@ -1,0 +1,115 @@
+"""Convolutions from staged rows, on emulated tile units: random cases, and a candidate that stages rows is chosen."""
+
+import numpy as np
+import pytest
+from conftest import EMULATED, fewer, using_isa
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import reference
+from oracle.guard import guarded
+from random_cases import convolutions, deciding, integers, transposed
+from random_cases.deciding import let_one_decide
+
+import layoutkit as lk
+from layoutkit.choosing.costfile import Cost
+from layoutkit.convolutions.algorithms.staged import Staged
+from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.types import TYPES
+
+ISA = next((isa for isa in EMULATED if "amx" in isa), None)
+pytestmark = pytest.mark.skipif(ISA is None, reason="the rows around emulated tiles are compiled for AVX-512")
+BF16 = [types for types in TYPES.values() if types.elements[0] == "bf16"]
+CASES = 12  # of a seed
+BEST = Cost(1e-12, 1e-12, 0.0, 1)
+
+
+def stages(name):
+    return " staged " in name
+
+
+class Choices(list):
+    """The choices of a plan of which only some are considered."""
+
+    def __init__(self, plan):
+        self.title, self.choices = plan.title, [c for c in plan.choices if stages(c.candidate.name)] or plan.choices
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """How many nests that stage rows are built. They are chosen where there are any."""
+    count, costs, build = [], deciding.MadeUp.__getitem__, Staged.build
+    monkeypatch.setattr(deciding.MadeUp, "__getitem__", lambda s, name: BEST if stages(name) else costs(s, name))
+    monkeypatch.setattr(Staged, "build", lambda *a: count.append(1) or build(*a))
+    for cases in (convolutions, integers, transposed):
+        monkeypatch.setattr(cases, "any_instruction_set", lambda _: ISA)
+        monkeypatch.setattr(cases, "any_types", lambda rng: BF16[rng.integers(len(BF16))], raising=False)
+    monkeypatch.setattr(convolutions, "let_one_decide", lambda rng, plan: let_one_decide(rng, Choices(plan)))
+    return count
+
+
+@pytest.mark.parametrize("cases", [convolutions, integers, transposed])
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
+def test_any_convolution(built, cases):
+    """Any windows, channels, groups, layouts, strides, epilogues, Inf and NaN, next to pages that cannot be touched."""
+
+    @fewer(4)
+    @given(st.integers(0, 2**31))
+    def check(seed):
+        assert [wrong for i in range(CASES) if (wrong := cases.case(seed, i))] == []
+
+    check()
+    assert len(built) > 10
+
+
+@pytest.mark.parametrize("types", ["bf16", "u8s8_s32"])
+@pytest.mark.parametrize("channels", [4, 40])
+def test_whole_tiles_are_read_and_the_buffer_has_room_for_them(types, channels):
+    """Tiles of any number of rows, in a workspace between pages that cannot be touched."""
+    types, rng = TYPES[types], np.random.default_rng(channels)
+    w = rng.integers(-4, 5, (8, channels, 3)).astype(types.filter)
+    for size in (3, 4, 17, 18, 19, 20, 34, 35, 36, 50, 66, 67):
+        x = rng.integers(0, 5, (1, channels, size)).astype(types.src)
+        with using_isa(ISA):
+            op = lk.Conv1d(w, padding=((1, 0),), layout="NWC", dtype=(types.src, types.dst), threads=1)
+            found = Choices(op.plan(x.shape))
+            assert stages(found.choices[0].candidate.name)
+            let_one_decide(rng, found)
+            workspace = guarded(np.full(op.workspace(x.shape), 0xA5, np.uint8), "high")
+            got = op(np.ascontiguousarray(np.moveaxis(x, 1, 2)), workspace=workspace.array, shape=x.shape)
+        want = reference.conv(
+            x.astype(np.int64), w.astype(np.int64), None, stride=(1,), padding=((1, 0),), dilation=(1,), groups=1
+        )
+        np.testing.assert_array_equal(
+            np.moveaxis(got, 2, 1).astype(np.float32), want.astype(types.dst).astype(np.float32)
+        )
+
+
+@given(st.integers(0, 2**31))
+@fewer(8)
+def test_the_same_bits_for_any_number_of_threads_and_in_any_block(seed):
+    rng = np.random.default_rng(seed)
+    channels, size = int(rng.integers(1, 70)), rng.integers(5, 30, 2)
+    x = rng.standard_normal((2, *size, channels), np.float32).astype(TYPES["bf16"].src)
+    w = rng.standard_normal((40, channels, 3, 3), np.float32).astype(x.dtype)
+    results = []
+    with using_isa(ISA):
+        for images, threads in ((2, 1), (2, 3), (1, 2)):
+            op = lk.Conv2d(w, layout="NHWC", padding=1, stride=int(seed % 2) + 1, dtype=np.float32, threads=threads)
+            found = Choices(op.plan((images, channels, *size)))
+            found.choices = [c for c in found.choices if c.candidate.name.startswith("direct")]
+            let_one_decide(rng, found)
+            results.append(op(x[:images]))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0][:1], results[2])
+
+
+def test_what_cannot_win_on_tile_units_is_no_candidate():
+    with using_isa(ISA):
+        problem = "conv n1 c64 56x56 o64 k3x3 s1x1 p1+1,1+1 d1x1 g1 NHWC>NHWC bf16 standard t1"
+        names = [c.name for c in ConvTask.parse(problem).candidates()]
+        assert any(stages(n) for n in names)
+        assert not any("bf16x" in n for n in names), "its numbers are components"
+        assert not any("winograd" in n and "_amx" in n for n in names), "transforms take longer than direct sums"
+        assert any("bf16x3" in c.name for c in ConvTask.parse(problem.replace("bf16", "f16")).candidates())
+        assert not any(stages(c.name) for c in ConvTask.parse(problem.replace("3x3", "1x1")).candidates())
+    assert not any(stages(c.name) for c in ConvTask.parse(problem).candidates() if "amx" not in c.name)
