@@ -11,6 +11,7 @@ import argparse
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from layoutkit.bench.report import geomean
 
 OPSET = 21
+REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 NORMAL = {"epsilon": 1e-5}
 # name: operator, attributes, constants by channel or by position: (what, ..), outputs
 OPERATORS = {
@@ -102,8 +104,10 @@ def play(name: str, shape: tuple[int, ...], last: bool, contenders: dict[str, Co
     times: dict[str, list[float]] = {"layoutkit": [], "onnxruntime": []}
     rates = []
     for _ in range(args.rounds):
+        time.sleep(REST_SECONDS)
         rates.append(contenders["machine"].ask(do="run", way="limit", seconds=args.seconds)["rate"])
         for who, of in times.items():
+            time.sleep(REST_SECONDS)
             of.append(contenders[who].ask(do="run", way=who, seconds=args.seconds)["seconds"])
     mine = times["layoutkit"]
     shares = [moved / s / rate for s, rate in zip(mine, rates)]

@@ -5,6 +5,9 @@ some of its blocks of channels if groups fill these.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+from math import gcd
 
 from ..kernels.normalise cimport lk_moments, lk_scaling
 from ..ndarray cimport import_array, ndarray
@@ -22,6 +25,8 @@ cdef enum:
     MAX_PARTIALS = 16            # partial statistics of an image
     MIN_PARTIAL_ELEMENTS = 8192
     MIN_PARTIAL_PIXELS = 16
+    FOLDED = 32                  # elements that several pixels of few channels fill: whole vectors
+    MAX_FOLDED = 256
 
 
 cdef class Planes(Normalisation):
@@ -138,6 +143,8 @@ cdef class Planes(Normalisation):
 cdef class Pixels(Normalisation):
     """Instance or group normalisation of pixels with contiguous channels, in axes (image, .., channel), or if `blocked`
     (image, block, .., channel of the block). `channels` does not count the pads of blocks.
+
+    Few channels that do not fill vectors are looked at as those of several pixels that follow one another.
     """
 
     cdef Loops loops               # over slabs
@@ -148,6 +155,7 @@ cdef class Pixels(Normalisation):
     cdef int64_t width, lanes      # channels of a panel; of a slab
     cdef int64_t pixels, pixel_x, pixel_y  # of a run, and their strides
     cdef int64_t unit_pixels, segments, units  # of partial statistics; of a run; of a panel
+    cdef int64_t fold              # pixels that are looked at as one
 
     def __init__(self, types, ndarray x, ndarray y, scale, bias, epsilon, epilogue, threads, int64_t channels, int groups,
                  bint blocked, **options):
@@ -170,13 +178,18 @@ cdef class Pixels(Normalisation):
         self.runs = loops_of(inner)
         self.unit_pixels = max(MIN_PARTIAL_PIXELS, ceil_div(self.pixels, MAX_PARTIALS),
                                ceil_div(MIN_PARTIAL_ELEMENTS, max(1, self.width)))
+        self.fold = FOLDED // gcd(max(1, self.width), <int>FOLDED)
+        dense = self.pixel_x == self.pixel_y == self.width * item
+        if self.panels > 1 or not dense or self.width * self.fold > MAX_FOLDED:
+            self.fold = 1
+        self.unit_pixels = ceil_div(self.unit_pixels, self.fold) * self.fold
         self.segments = ceil_div(self.pixels, self.unit_pixels)
         self.units = self.runs.total * self.segments
         self.channel_row, self.channel_col = 0, 1
         self.elements = self.pixels * self.runs.total * self.lanes
         self.slabs = self.loops.total if x.size else 0
         self.partials = self.pieces = self.panels * self.units
-        self.statistics_bytes = self.lanes * (2 * self.units * sizeof(double) + 3 * sizeof(float))
+        self.statistics_bytes = self.lanes * (2 * self.units * sizeof(double) + 3 * self.fold * sizeof(float))
         self.set_workspace()
 
     cdef inline int64_t size_of(self, int64_t unit) noexcept nogil:
@@ -202,34 +215,49 @@ cdef class Pixels(Normalisation):
             m.x, m.rows = x + x_at, self.size_of(unit)
             m.mean = <double *>statistics + unit * self.lanes + i // self.units * self.width
             m.squares = m.mean + self.units * self.lanes
-            self.moments_kernel(&m)
+            if self.fold == 1:
+                self.moments_kernel(&m)
+            else:
+                self.measure_folded(&m)
+
+    cdef void measure_folded(self, const lk_moments *of) noexcept nogil:
+        """Moments of pixels of which several are looked at as one, and of those that are left."""
+        cdef double mean[MAX_FOLDED]
+        cdef double squares[MAX_FOLDED]
+        cdef lk_moments m = of[0]
+        cdef double count = 0
+        cdef int64_t part, parts = self.fold
+        m.mean, m.squares = mean, squares
+        m.x_row, m.rows, m.count = of.x_row * self.fold, of.rows // self.fold, self.width * self.fold
+        while parts:
+            if m.rows:
+                self.moments_kernel(&m)
+                for part in range(parts):
+                    merge_moments(of.mean, of.squares, count, mean + part * self.width, squares + part * self.width,
+                                  <double>m.rows, self.width)
+                    count += m.rows
+            m.x += m.rows * m.x_row
+            m.x_row, m.rows, m.count = of.x_row, of.rows % self.fold, self.width
+            parts = 1 if parts > 1 else 0
 
     cdef void combine(self, int64_t slab, char *statistics) noexcept nogil:
         cdef double *mean = <double *>statistics
         cdef double *squares = mean + self.units * self.lanes
-        cdef double *mean_of
-        cdef double *squares_of
-        cdef double count = self.size_of(0), more, weight, delta
-        cdef int64_t unit, c, lanes = self.lanes
+        cdef double count = self.size_of(0)
+        cdef int64_t unit, lanes = self.lanes
         for unit in range(1, self.units):
-            mean_of, squares_of, more = mean + unit * lanes, squares + unit * lanes, self.size_of(unit)
-            weight = more * count / (count + more)
-            count += more
-            more /= count
-            for c in range(lanes):
-                delta = mean_of[c] - mean[c]
-                mean[c] += delta * more
-                squares[c] += squares_of[c] + delta * delta * weight
+            merge_moments(mean, squares, count, mean + unit * lanes, squares + unit * lanes, self.size_of(unit), lanes)
+            count += self.size_of(unit)
         self.combine_groups(slab % self.parts * lanes, count, mean, squares,
                             <float *>(statistics + 2 * self.units * lanes * sizeof(double)))
 
     cdef void combine_groups(self, int64_t first, double pixels, const double *mean, const double *squares,
                              float *numbers) noexcept nogil:
         """Mean, factor and shift of the channels from `first` on; those beyond the last are pads."""
-        cdef int64_t c, i, valid = min(self.lanes, self.channels - first)
+        cdef int64_t c, i, valid = min(self.lanes, self.channels - first), pitch = self.lanes * self.fold
         cdef double group_mean, group_squares, factor
         for c in range(valid, self.lanes):
-            set_scaling(0, 0, 0, numbers, c, self.lanes)
+            set_scaling(0, 0, 0, numbers, c, pitch)
         c = 0
         while c < valid:
             group_mean, group_squares = mean[c], squares[c]
@@ -243,23 +271,49 @@ cdef class Pixels(Normalisation):
             factor = inverse_deviation(group_squares, pixels * self.group, self.epsilon)
             for i in range(c, c + self.group):
                 set_scaling(group_mean, factor * (1 if self.scales == NULL else self.scales[first + i]),
-                    0 if self.biases == NULL else self.biases[first + i], numbers, i, self.lanes)
+                    0 if self.biases == NULL else self.biases[first + i], numbers, i, pitch)
             c += self.group
+        for c in range(3):
+            for i in range(1, self.fold):
+                memcpy(numbers + c * pitch + i * self.width, numbers + c * pitch, self.width * sizeof(float))
 
     cdef void apply(self, const char *x, char *y, int64_t slab, int64_t first, int64_t end, const char *statistics,
                     char *scratch) noexcept nogil:
         cdef const float *numbers = <const float *>(statistics + 2 * self.units * self.lanes * sizeof(double))
         cdef lk_scaling g
-        cdef int64_t i, x_at, y_at, panel
-        g.x_row, g.y_row, g.count, g.by_column = self.pixel_x, self.pixel_y, self.width, 1
+        cdef int64_t i, x_at, y_at, panel, pixels, fold
+        g.by_column = 1
         g.scale = g.bias = NULL
         for i in range(first, end):
             panel = i // self.units
             self.unit_at(slab, i, &x_at, &y_at)
-            g.x, g.y, g.rows = x + x_at, y + y_at, self.size_of(i % self.units)
             g.mean = numbers + panel * self.width
-            g.factor, g.shift = g.mean + self.lanes, g.mean + 2 * self.lanes
-            self.scale_rows(&g, slab % self.parts * self.lanes + panel * self.width, scratch)
+            g.factor, g.shift = g.mean + self.lanes * self.fold, g.mean + 2 * self.lanes * self.fold
+            pixels, fold = self.size_of(i % self.units), self.fold
+            g.x, g.y = x + x_at, y + y_at
+            while True:
+                g.x_row, g.y_row, g.count = self.pixel_x * fold, self.pixel_y * fold, self.width * fold
+                g.rows = pixels // fold
+                self.scale_rows(&g, slab % self.parts * self.lanes + panel * self.width, scratch)
+                if fold == 1 or pixels % fold == 0:
+                    break
+                g.x, g.y = g.x + g.rows * g.x_row, g.y + g.rows * g.y_row
+                pixels, fold = pixels % fold, 1
+
+
+cdef inline void merge_moments(double *mean, double *squares, double count, const double *mean_of,
+                               const double *squares_of, double more, int64_t columns) noexcept nogil:
+    """Moments of `count` elements by column with those of `more`."""
+    cdef double weight = more * count / (count + more), share = more / (count + more), delta
+    cdef int64_t c
+    if count == 0:
+        memcpy(mean, mean_of, columns * sizeof(double))
+        memcpy(squares, squares_of, columns * sizeof(double))
+        return
+    for c in range(columns):
+        delta = mean_of[c] - mean[c]
+        mean[c] += delta * share
+        squares[c] += squares_of[c] + delta * delta * weight
 
 
 cdef class Columns(Normalisation):
