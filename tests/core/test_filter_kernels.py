@@ -148,3 +148,35 @@ def test_widen_and_cast(kernel, count, data, end):
     held, y = guarded(x.view(np.uint8), end), guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
     harness.run(kernel.name, "lk_cast_row", x=held.address, y=y.address, count=count, element=TYPES[element])
     np.testing.assert_array_equal(y.array.view(want.dtype), want)
+
+
+@pytest.mark.parametrize("kernel", rows_of("sample"), ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 3), st.sampled_from([0, 1, 3]), st.integers(1, 40), st.integers(0, 99), ends)
+def test_sample(kernel, rank, order, count, seed, end):
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 9, rank)
+    x = rng.integers(-9, 9, size).astype(DTYPES[kernel.types])
+    points = rng.integers(-8, 40, (rank, count)) / 4.0
+    points = np.clip(points, 0, (size - 1)[:, None])
+    margin = harness.SIZES["LK_SAMPLE_MARGIN"]
+    near = [np.clip(np.arange(-margin, n + margin), 0, n - 1) for n in size]
+    offsets = [at * (s // x.itemsize) for at, s in zip(near, x.strides)]
+    want = np.zeros(count)
+    for i in range(count):
+        value = x.astype(np.float64)
+        for at, table in zip(points[:, i], near):  # along the first axis that is left
+            below = int(np.floor(at + (0.5 if order == 0 else 0)))
+            y, z = at - below, 1 - (at - below)
+            w = {0: [1], 1: [1 - y, y]}.get(order) or [
+                z**3 / 6, (y * y * (y - 2) * 3 + 4) / 6, (z * z * (z - 2) * 3 + 4) / 6, y**3 / 6]  # fmt: skip
+            value = sum(w[t] * value[table[below + margin - (order == 3) + t]] for t in range(len(w)))
+        want[i] = value
+    gx, gy = guarded(x.reshape(-1).view(np.uint8), end), guarded(np.full(8 * count, 0xA5, np.uint8), end)
+    at = [guarded(row.view(np.uint8), end) for row in points]
+    tables = np.array([o.ctypes.data for o in offsets]), np.array([a.address for a in at])
+    harness.run(
+        kernel.name, "lk_sample", x=gx.address, offset=tables[0].ctypes.data, at=tables[1].ctypes.data, size=size,
+        y=gy.address, count=count, rank=rank, order=order,
+    )  # fmt: skip
+    np.testing.assert_allclose(gy.array.view(np.float64), want, atol=1e-11)

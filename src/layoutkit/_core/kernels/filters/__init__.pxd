@@ -21,3 +21,19 @@ cdef extern from "filters/filters.h" nogil:
         int64_t count
         int element
     ctypedef void (*lk_cast_fn)(const lk_cast_row *) noexcept nogil
+
+cdef extern from "filters/sample.h" nogil:
+    enum:
+        LK_SAMPLE_MARGIN, LK_SAMPLE_RANK
+    ctypedef struct lk_sample:
+        const void *x
+        const int64_t *const *offset
+        const double *const *at
+        const int64_t *size
+        double *y
+        int64_t count
+        int rank, order, mode
+        double constant
+        int rounds
+        double least, most
+    ctypedef void (*lk_sample_fn)(const lk_sample *) noexcept nogil
