@@ -217,10 +217,11 @@ def write(path: Path, costs: dict, machine: dict) -> None:
     """Write a table that comes with the package."""
     from functools import partial
 
-    from layoutkit.bench.listed import shipped_log_errors
+    from layoutkit.bench.listed import shipped_features, shipped_log_errors
     from layoutkit.choosing import files, shipped
 
-    files.replace(path, shipped.dump(costs, machine, partial(shipped_log_errors, costs, machine)).encode())
+    text = shipped.dump(costs, machine, partial(shipped_log_errors, costs, machine), shipped_features)
+    files.replace(path, text.encode())
     path.chmod(0o644)
 
 

@@ -121,6 +121,12 @@ def shipped_log_errors(
     return {with_isa(name, here, isa): error for name, error in errors.items()}
 
 
+def shipped_features(key: str) -> Sequence[float]:
+    """The features of a problem; none where it has none."""
+    found = model.problem_of(key, registry.isa())
+    return found[1] if found else ()
+
+
 def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:
     """The Conv, ConvInteger and QLinearConv nodes of an ONNX model and their types, by the shapes and types that its
     inference finds; a batch left open is 1."""

@@ -106,6 +106,17 @@ class Neighbours:
         # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
         self._columns = [np.array(column, float) for column in zip(*(features for _, features in parsed))]
 
+    @classmethod
+    def shipped(cls, table: shipped.Shipped, what: str, isa: str) -> Neighbours:
+        """Those of a table that tells their features."""
+        self = object.__new__(cls)
+        try:
+            self._keys, columns = table.by_features(what)
+        except ValueError:
+            return cls(list(table), what, isa)
+        self._columns = list(columns)
+        return self
+
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
         """The keys of the nearest problems, and their distances."""
         if not self._keys:
@@ -140,7 +151,7 @@ def packaged(isa: str) -> shipped.Shipped:
 
 @lru_cache(16)
 def _packaged(operation: str, isa: str) -> Neighbours:
-    return Neighbours(list(packaged(isa)), operation, isa)
+    return Neighbours.shipped(packaged(isa), operation, isa)
 
 
 @lru_cache(16)

@@ -1,18 +1,18 @@
 """The text of the cost tables that come with the package: the least time of each candidate, and its estimate's error.
 
-    layoutkit's shipped costs 2, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
+    layoutkit's shipped costs 3, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
     0 store allx64
     1 direct gemm_6x64_f32_avx512
 
-    filter o1 c1 k1 g1 f32 | 1:1.5:-20
-    reorder 1x64x56x56 NCHW>NHWC x32 t1 | 0:18.3:4 2:44.2
+    filter o1 c1 k1 g1 f32 | 1:1.5:-20 | 0 0 0 0
+    reorder 1x64x56x56 NCHW>NHWC x32 t1 | 0:18.3:4 2:44.2 | 0 0 0 0 3331 100 800 1361 681 400 0 200 100
     crc32 3632233996
 
 A legend of the candidates' names, the commonest first, then a line a problem, best first: candidate, time to three
-digits, log(time / estimate) in hundredths where there is an estimate. So estimates of other problems are corrected
-without estimating these; after a change of estimates, `python bench/choice.py --renew` writes the new errors. The
-checksum covers every line above it. As in `costfile`, keys are checked when a table is read, costs when they are asked
-for.
+digits, log(time / estimate) in hundredths where there is an estimate; then the problem's features, in hundredths. So
+estimates of other problems are corrected without parsing and estimating these; after a change of estimates or features,
+`python bench/choice.py --renew` writes the new ones. The checksum covers every line above it. As in `costfile`, keys
+are checked when a table is read, costs when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from . import files, keys
 from .costfile import MAX_SECONDS, Cost
 
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 1 << 20  # of a table that is read
 DIGITS = 3  # that a time is told to
 
@@ -41,12 +43,18 @@ def no_estimates(key: str) -> Mapping[str, float]:
     return {}
 
 
+def no_features(key: str) -> Sequence[float]:
+    """Features where nothing has any."""
+    return ()
+
+
 def dump(
     costs: Mapping[str, Mapping[str, Cost]],
     identity: Mapping[str, object],
     log_errors: Callable[[str], Mapping[str, float]] = no_estimates,
+    features: Callable[[str], Sequence[float]] = no_features,
 ) -> str:
-    """The table's text; `log_errors` gives log(time / estimate) by candidate of a problem's key.
+    """The table's text; of a problem's key `log_errors` gives log(time / estimate) by candidate, `features` all features.
 
     Raises
     ------
@@ -62,11 +70,16 @@ def dump(
         best_first = sorted(
             (_rounded(1e6 * cost.min), numbers[name], errors.get(name, "")) for name, cost in costs[key].items()
         )
-        lines.append(f"{key}{_SEPARATOR}{' '.join(f'{i}:{x:.15g}{error}' for x, i, error in best_first)}")
+        fields = key, " ".join(f"{i}:{x:.15g}{error}" for x, i, error in best_first), _hundredths(features(key))
+        lines.append(_SEPARATOR.join(fields))
     body = "".join(f"{line}\n" for line in lines)
     if body.count("\n") != len(lines) or any(map(keys.why_invalid, costs)):
         raise ValueError("a key that no table may hold, or a line end in a key or a name")
     return f"{body}{_checksum(body)}"
+
+
+def _hundredths(values: Sequence[float]) -> str:
+    return " ".join(f"{round(100 * x)}" for x in values)
 
 
 def _rounded(x: float) -> float:
@@ -107,13 +120,31 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         except (RecursionError, TypeError) as error:
             raise ValueError(f"the machine's identity is none: {error}") from None
         self._names = [name for _, _, name in numbered]
-        lines = (line.rpartition(_SEPARATOR) for line in problems.split("\n"))
-        self._text = {key: costs for key, separator, costs in lines if separator and not keys.why_invalid(key)}
+        fields = (line.rsplit(_SEPARATOR, 2) for line in problems.split("\n"))
+        of_keys = [three for three in fields if len(three) == 3 and not keys.why_invalid(three[0])]
+        self._text = {key: costs for key, costs, _ in of_keys}
+        self._features = {key: features for key, _, features in of_keys}
         self._parsed: dict[str, list[tuple[str, Cost, float | None]]] = {}
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
         return {name: cost for name, cost, _ in self._candidates(problem)}
+
+    def features(self, problem: str) -> list[float]:
+        """The features of a problem; none where they are nonsense."""
+        try:
+            return [int(text) / 100 for text in self._features[problem].split()]
+        except ValueError:
+            return []
+
+    def by_features(self, operation: str) -> tuple[list[str], np.ndarray]:
+        """The problems of an operation, and a column of each for every feature; ValueError where some have none."""
+        of = [key for key in self._features if keys.operation(key) == operation]
+        texts = [self._features[key] for key in of]
+        if len({text.count(" ") for text in texts}) > 1 or not all(texts):
+            raise ValueError(f"problems of {operation!r} without features, or with other ones")
+        numbers = np.array(" ".join(texts).split(), float)
+        return of, np.ascontiguousarray(numbers.reshape(len(of), -1).T) / 100 if of else numbers
 
     def log_errors(self, problem: str) -> dict[str, float]:
         """log(time / estimate) of the candidates that have an estimate."""
