@@ -143,10 +143,9 @@ def test_metadata_are_told_without_compiling(tmp_path, monkeypatch):
         said = importlib.metadata.PathDistribution(written)
         assert said.metadata["Name"] == "layoutkit" and said.version == PROJECT["project"]["version"]
         assert set(said.metadata.get_all("Provides-Extra")) == set(PROJECT["project"]["optional-dependencies"])
-        assert {(e.group, e.name, e.value) for e in said.entry_points} == {
-            ("console_scripts", "layoutkit-config", "layoutkit.embedding:main"),
-            ("pkg_config", "layoutkit", "layoutkit.pkgconfig"),
-        }
+        groups = PROJECT["project"]["entry-points"] | {"console_scripts": PROJECT["project"]["scripts"]}
+        told = {(group, name, value) for group, entries in groups.items() for name, value in entries.items()}
+        assert {(e.group, e.name, e.value) for e in said.entry_points} == told
         assert (written / "METADATA").read_bytes() == bytes(mesonpy.Metadata.from_pyproject(PROJECT).as_rfc822())
 
 

@@ -16,6 +16,9 @@ from ..memory.foreign import as_torch_like, is_torch, memory_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Arrays that are not in memory: whether a value is one, and what runs a filter with its arguments; see tiles.py.
+OTHERS: list[tuple[Callable[[Any], bool], Callable[..., Any]]] = []
+
 # scipy's names of what is outside of an array, and what filters make of them.
 MODES = {
     "reflect": "reflect", "grid-mirror": "reflect", "mirror": "mirror", "nearest": "nearest", "wrap": "wrap",
@@ -65,6 +68,13 @@ def filters(operation: Any = None, **parameters: str) -> Any:
 def _takes_torch(operation: F) -> F:
     @functools.wraps(operation)
     def wrapped(*args: Any, **keywords: Any) -> Any:
+        first = args[0] if args else keywords.get("input")
+        for takes, run in OTHERS:
+            if takes(first):
+                call = inspect.signature(operation).bind(*args, **keywords)
+                call.apply_defaults()
+                given = dict(call.arguments)
+                return run(wrapped, given | given.pop("kwargs", {}))
         if not any(map(is_torch, (*args, *keywords.values()))):
             return operation(*args, **keywords)
         bound = inspect.signature(operation).bind(*args, **keywords).arguments

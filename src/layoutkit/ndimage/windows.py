@@ -52,7 +52,9 @@ def rounded(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
     with np.errstate(under="ignore", over="ignore"):
         found = np.ascontiguousarray(weights, dtype)
     lost = (found == 0) & (weights != 0)
-    return np.where(lost, np.copysign(np.finfo(dtype).tiny, weights), found) if lost.any() else found
+    if lost.any():
+        found = np.where(lost, np.copysign(np.finfo(dtype).tiny, weights), found).astype(dtype)
+    return found
 
 
 @lru_cache(256)

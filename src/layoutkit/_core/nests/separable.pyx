@@ -119,7 +119,7 @@ cdef class Separable(Operation):
         c.taps, c.kind, c.element, c.end, c.size = len(windows.place), windows.kind, element, windows.end, windows.size
         c.to = windows.to
         if windows.weight is not None:
-            c.weight = self.keep(windows.weights_in(f"f{self.item}"))
+            c.weight = self.keep(windows.weights_in(f"f{self.item}"), f"f{self.item}")
         return 0
 
     cdef int divide(self, int threads, list windows, constant, str between) except -1:
