@@ -1,7 +1,9 @@
 """Modules of layoutkit.torch and whole models that were converted, beside those of torch."""
 
 import copy
+import gc
 import io
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,60 @@ def test_filters_may_change_in_any_way():
     torch.testing.assert_close(layer(x), 2 * before)
     layer.weight = torch.nn.Parameter(torch.zeros_like(layer.weight), requires_grad=False)
     assert not layer(x).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@torch.no_grad()
+def test_packed_filters_are_kept_while_nothing_changes(dtype):
+    torch.manual_seed(0)
+    theirs = torch.nn.Conv2d(4, 6, 3, 2, 1, groups=2).eval().to(dtype)
+    ours = lkt.convert(copy.deepcopy(theirs))
+    x = torch.randn(2, 4, 7, 8, dtype=dtype)
+
+    def change(step):
+        for layer in (theirs, ours):
+            step(layer)
+
+    def with_gaps():
+        return torch.nn.Parameter(torch.ones(6, 2, 3, 6, dtype=dtype)[..., ::2])
+
+    steps = {
+        "nothing": lambda layer: None,
+        "in place": lambda layer: layer.weight.mul_(2),
+        "data": lambda layer: layer.weight.data.mul_(2),
+        "data of the bias": lambda layer: layer.bias.data.add_(1),
+        "format": lambda layer: layer.to(memory_format=torch.channels_last),
+        "state": lambda layer: layer.load_state_dict({k: v / 2 for k, v in layer.state_dict().items()}),
+        "gaps": lambda layer: setattr(layer, "weight", with_gaps()),
+        "data with gaps": lambda layer: layer.weight.data.mul_(3),
+        "stride": lambda layer: setattr(layer, "stride", (1, 1)),
+    }
+    rounding = 1e-5 if dtype in (torch.float32, torch.float64) else 2e-2
+    for name, step in steps.items():
+        change(step)
+        for _ in range(2):
+            for given in (x, x.to(memory_format=torch.channels_last), x[:, :, :5]):
+                want, got = theirs(given), ours(given)
+                rounding = 1e-5 if dtype in (torch.float32, torch.float64) else 2e-2
+                torch.testing.assert_close(
+                    got, want, rtol=rounding, atol=rounding, msg=lambda text, name=name: f"{name}: {text}"
+                )
+                assert got.stride() == want.stride()
+    with pytest.raises(ValueError, match="has 3 channels, expected 4"):
+        ours(x[:, :3])
+    with pytest.raises(TypeError):
+        ours(x.to(torch.int8))
+
+
+@torch.no_grad()
+def test_packed_filters_are_freed_with_the_module():
+    layer, x = lkt.convert(torch.nn.Conv2d(4, 4, 3)).eval(), torch.randn(1, 4, 6, 6)
+    layer(x)
+    weight = weakref.ref(layer.weight)
+    assert set(layer.__dict__) == set(torch.nn.Conv2d(4, 4, 3).__dict__)
+    del layer
+    gc.collect()
+    assert weight() is None
 
 
 def test_models_are_copied_and_saved():

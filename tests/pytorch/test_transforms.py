@@ -1,4 +1,4 @@
-"""The transforms of torch.func: gradients, batches, tangents, and those of one another, against torch's convolutions."""
+"""The transforms of torch.func: gradients, batches, tangents, and those of one another, as torch's convolutions."""
 
 import pytest
 

@@ -67,7 +67,7 @@ def _same(what: str, stride: Sequence[int], dilation: Sequence[int], kernel: Seq
     return [n for r in reach for n in (r // 2, r - r // 2)]
 
 
-def _attributes(what: str, weight: torch.Tensor, stride: Any, padding: Any, dilation: Any, groups: Any) -> tuple:
+def attributes_of(what: str, weight: torch.Tensor, stride: Any, padding: Any, dilation: Any, groups: Any) -> tuple:
     """Check the attributes; returns them in the form that the operators take."""
     rank = weight.dim() - 2
     stride, dilation = _ints(what, "stride", stride, rank, 1), _ints(what, "dilation", dilation, rank, 1)
@@ -158,7 +158,7 @@ def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) ->
         attributes = stride, padding, dilation, groups
         return handle_torch_function(conv, (input, weight, bias), input, weight, bias, *attributes)
     what = f"layoutkit.torch.conv{_rank('conv', weight)}d"
-    stride, pads, dilation, groups = _attributes(what, weight, stride, padding, dilation, groups)
+    stride, pads, dilation, groups = attributes_of(what, weight, stride, padding, dilation, groups)
     outputs, inputs = weight.shape[:2]
     x, w, bias = _tensors(what, input, weight, bias, inputs * groups, outputs, groups)
     y = operators.conv(x, w, bias, stride, pads, dilation, groups, gives_channels_last(x, w))
@@ -198,7 +198,7 @@ def conv_transpose(
     what = f"layoutkit.torch.conv_transpose{rank}d"
     if isinstance(padding, str):
         raise TypeError(f"{what}: padding {padding!r}: expected numbers")
-    stride, pads, dilation, groups = _attributes(what, weight, stride, padding, dilation, groups)
+    stride, pads, dilation, groups = attributes_of(what, weight, stride, padding, dilation, groups)
     output_padding = _ints(what, "output_padding", output_padding, rank, 0)
     if any([extra >= max(s, d) for extra, s, d in zip(output_padding, stride, dilation)]):
         raise ValueError(f"{what}: output_padding {output_padding} is not below stride {stride} or dilation {dilation}")

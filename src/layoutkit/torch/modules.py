@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from .functions import conv, conv_transpose
+from .kept import kept_convolution
 
 
 class _Convolution:
@@ -13,6 +14,10 @@ class _Convolution:
 
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
+        if not self.training and self.padding_mode == "zeros":
+            y = kept_convolution(self, input, weight, bias)
+            if y is not None:
+                return y
         if self.padding_mode != "zeros":
             input = functional.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0

@@ -185,7 +185,7 @@ TENSOR = TENSOR.add(DispatchKey.AutocastCPU)
 THREAD = DispatchKeySet(DispatchKey.BackendSelect).add(DispatchKey.ADInplaceOrView)
 
 
-def _dispatches_to_kernel(*args: Any) -> bool:
+def dispatches_to_kernel(*args: Any) -> bool:
     """Whether torch's dispatcher would go to autograd and then straight to the kernel."""
     if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
         return False
@@ -215,7 +215,7 @@ def _operator(
         if _C._are_functorch_transforms_active():
             return under_transforms.apply(None, *args[:inputs], args[inputs:])
         # Through the dispatcher a call takes 10 us more.
-        return differentiable(None, *args) if _dispatches_to_kernel(*args[:3]) else operator(*args)
+        return differentiable(None, *args) if dispatches_to_kernel(*args[:3]) else operator(*args)
 
     under_transforms = transformed(function, operator, call, rule(call))
     LIBRARY.impl(name, kernel, "CPU")
