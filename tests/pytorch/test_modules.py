@@ -134,6 +134,13 @@ def test_the_example_trains_to_the_same_losses(monkeypatch):
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4)
 
 
+def test_the_example_segments_a_volume_alike(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "torch")
+    import windows
+
+    assert windows.main(24, 16) > 0.999
+
+
 @pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_paddings_of_modules(rank, mode):
