@@ -54,7 +54,7 @@ def dump(
     log_errors: Callable[[str], Mapping[str, float]] = no_estimates,
     features: Callable[[str], Sequence[float]] = no_features,
 ) -> str:
-    """The table's text; of a problem's key `log_errors` gives log(time / estimate) by candidate, `features` all features.
+    """The table's text; `log_errors` gives log(time / estimate) by candidate of a key, `features` those of its problem.
 
     Raises
     ------

@@ -64,16 +64,22 @@ def test_buffers_lie_where_the_obvious_loops_put_them(program):
     steps, buffers, wholes, kept = program
     alive, found = lifetimes(steps, wholes, kept), placed(steps, buffers, wholes, kept)
     sizes = {place: -(-shape[0] // ALIGNMENT) * ALIGNMENT for place, (shape, _) in buffers.items()}
-    want: dict = {}
-    for place in sorted(sizes, key=lambda p: -sizes[p]):
-        first, last = alive[place]
-        beside = [p for p in want if alive[p][0] <= last and first <= alive[p][1]]
-        taken = [(want[p], want[p] + sizes[p]) for p in beside]
-        ends = sorted({0, *(end for _, end in taken)})
-        size = sizes[place]
-        want[place] = next(at for at in ends if all(end <= at or at + size <= begin for begin, end in taken))
-    assert found.offsets == want
-    assert found.nbytes == max((want[p] + sizes[p] for p in sizes), default=0)
+    steps_of = {place: alive[place][1] - alive[place][0] + 1 for place in sizes}
+
+    def in_order(key):
+        want: dict = {}
+        for place in sorted(sizes, key=key):
+            first, last = alive[place]
+            beside = [p for p in want if alive[p][0] <= last and first <= alive[p][1]]
+            taken = [(want[p], want[p] + sizes[p]) for p in beside]
+            ends = sorted({0, *(end for _, end in taken)})
+            size = sizes[place]
+            want[place] = next(at for at in ends if all(end <= at or at + size <= begin for begin, end in taken))
+        return max((want[p] + sizes[p] for p in sizes), default=0), want
+
+    orders = lambda p: -sizes[p], lambda p: -sizes[p] * steps_of[p], lambda p: (-steps_of[p], -sizes[p])
+    nbytes, want = min(map(in_order, orders), key=lambda each: each[0])
+    assert found.offsets == want and found.nbytes == nbytes
 
 
 def test_views_of_views_take_no_more_memory_than_steps():

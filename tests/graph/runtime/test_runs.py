@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -276,3 +277,27 @@ def test_in_the_child_of_a_fork():
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_results_of_python_are_freed_once_they_have_been_used(of_python):
+    """Those that operations read, and those that only Python reads; views of them keep them."""
+    made, most = [], []
+
+    def twice(inputs, attributes):
+        made.append(2 * inputs[0])
+        made[-1] = weakref.ref(made[-1]), made[-1]
+        reference, result = made.pop()
+        made.append(reference)
+        most.append(sum(each() is not None for each in made))
+        return [result]
+
+    of_python("Twice", twice)
+    nodes = [Node("Twice", ("x",), ("a",)), Node("Relu", ("a",), ("b",)), Node("Twice", ("b",), ("c",)),
+             Node("Twice", ("c",), ("d",)), Node("Flatten", ("d",), ("e",)), Node("Twice", ("e",), ("f",)),
+             Node("Relu", ("f",), ("g",)), Node("Twice", ("g",), ("h",)), Node("Relu", ("h",), ("y",))]  # fmt: skip
+    x = np.ones((1, 8, 6, 6), np.float32)
+    model = Model(Graph(nodes, {"x": TensorType(F32, x.shape)}, ("y",), {}), threads=1)
+    for _ in range(2):
+        made.clear()
+        np.testing.assert_array_equal(model.run(x)["y"], np.full((1, 288), 32, np.float32))
+    assert max(most) == 2

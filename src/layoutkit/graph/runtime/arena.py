@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, Protocol
 
@@ -37,22 +38,51 @@ class Arena(NamedTuple):
 
 
 def placed(steps: Sequence[Accesses], buffers: Buffers, wholes: Mapping[Place, Place], kept: Iterable[Place]) -> Arena:
-    """Buffers in an arena: the largest first, each where it fits lowest beside those that are alive at the same time.
+    """Buffers in an arena: one after another, each where it fits lowest beside those that are alive at the same time.
 
-    `wholes` says of which buffers others are parts; `kept` are read after the last step.
+    Of some orders the one that takes the least: the largest first, those that are large for long, or those that live
+    long. `wholes` says of which buffers others are parts; `kept` are read after the last step.
     """
-    alive = _lifetimes(steps, wholes, kept)
+    alive = lifetimes(steps, wholes, kept)
     sizes = {p: -(-prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for p, (shape, dtype) in buffers.items()}
-    taken = _Taken(len(steps) + 1)
+    steps_of = {place: alive[place][1] - alive[place][0] + 1 for place in sizes}
+    orders: list[Callable[[Place], tuple[int, ...]]] = [
+        lambda p: (-sizes[p],), lambda p: (-sizes[p] * steps_of[p],), lambda p: (-steps_of[p], -sizes[p]),
+    ]  # fmt: skip
+    most, best = _most_alive(alive, sizes, len(steps) + 1), None
+    for order in orders:
+        found = _in_order(sorted(sizes, key=order), alive, sizes, len(steps) + 1)
+        if best is None or found.nbytes < best.nbytes:
+            best = found
+        if best.nbytes == most:
+            break
+    assert best is not None
+    return best
+
+
+def _in_order(
+    places: Sequence[Place], alive: Mapping[Place, tuple[int, int]], sizes: Mapping[Place, int], steps: int
+) -> Arena:
+    """Buffers in this order, each where it fits lowest."""
+    taken = _Taken(steps)
     offsets: dict[Place, int] = {}
-    for place in sorted(sizes, key=lambda p: -sizes[p]):
+    for place in places:
         first, last = alive[place]
         offsets[place] = at = taken.lowest(first, last, sizes[place])
         taken.add(first, last, at, at + sizes[place])
     return Arena(max((offsets[p] + sizes[p] for p in sizes), default=0), offsets)
 
 
-def _lifetimes(
+def _most_alive(alive: Mapping[Place, tuple[int, int]], sizes: Mapping[Place, int], steps: int) -> int:
+    """The most bytes that are alive at a time: no arena takes less."""
+    change = [0] * (steps + 1)
+    for place, size in sizes.items():
+        change[alive[place][0]] += size
+        change[alive[place][1] + 1] -= size
+    return max(itertools.accumulate(change))
+
+
+def lifetimes(
     steps: Sequence[Accesses], wholes: Mapping[Place, Place], kept: Iterable[Place]
 ) -> dict[Place, tuple[int, int]]:
     """By buffer, the first and the last step at which it is in use, itself or through parts or views of it.
@@ -68,12 +98,12 @@ def _lifetimes(
         for place in (*step.reads, *step.writes):
             last.setdefault(place, i)
             first[place] = i
-    lifetimes: dict[Place, tuple[int, int]] = {}
+    found: dict[Place, tuple[int, int]] = {}
     for place, begin in first.items():
         whole = wholes.get(place, place)
-        known = lifetimes.get(whole, (begin, last[place]))
-        lifetimes[whole] = min(begin, known[0]), max(last[place], known[1])
-    return lifetimes
+        known = found.get(whole, (begin, last[place]))
+        found[whole] = min(begin, known[0]), max(last[place], known[1])
+    return found
 
 
 class _Taken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from math import prod
 from time import perf_counter_ns
@@ -16,7 +17,7 @@ from ..._core.runtime.arrays import address
 from ..._core.runtime.guard import Turns
 from ..._core.runtime.pool import trim
 from ...memory.arrays import empty
-from .arena import placed
+from .arena import lifetimes, placed
 from .steps import Binding, Place, Slots, Step
 from .tensors import Tensors
 
@@ -78,6 +79,7 @@ class Runs:
         self._python = [step for step in steps if step.call is not None]
         self._python_results = self._results_of_python()
         self._dependents = self._offsets()
+        self._dead = self._last_uses()
         numbers = {i: self._index[place] for i, place in workspaces.items()}
         self._list = StepList(
             [(*_compiled(s, operations.get(i)), self._places(s), numbers.get(i, -1)) for i, s in enumerate(steps)]
@@ -110,6 +112,8 @@ class Runs:
         while (at := self._list.run(memory.context, at, times)) < end:
             start, step = perf_counter_ns(), self._steps[at]
             assert step.call is not None
+            for place in self._dead.get(at, ()):
+                slots.pop(place, None)
             step.call(slots)
             for place in step.writes:
                 if place in self._python_results:
@@ -204,6 +208,20 @@ class Runs:
                 offset = address(self._tensors.array_in(place, {owner: array})) - address(array)
                 dependents.setdefault(owner, []).append((place, offset, place in used))
         return dependents
+
+    def _last_uses(self) -> dict[int, list[Place]]:
+        """By step of Python, the results of Python, with what is part of them, that have been used for the last time
+        since the step of Python before it."""
+        of_python = [i for i, step in enumerate(self._steps) if step.call is not None]
+        results = {place for i in of_python for place in self._steps[i].writes} - self.arena.offsets.keys()
+        dead: dict[int, list[Place]] = {}
+        steps = [step._replace(views=False) for step in self._steps]  # an array that is a view keeps what it is of
+        for place, (_, last) in lifetimes(steps, self._owner, self._tensors.outputs).items():
+            at = bisect_right(of_python, last)
+            if place in results and place not in self._new and at < len(of_python):
+                inside = [each for each, _, _ in self._dependents.get(place, ())]
+                dead.setdefault(of_python[at], []).extend([place, *inside])
+        return dead
 
     def _used_by_python(self) -> set[Place]:
         """The tensors whose arrays are used, not only their addresses."""
