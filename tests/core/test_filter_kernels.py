@@ -16,7 +16,7 @@ DTYPES = {
     "f32": np.float32, "f64": np.float64, "u64": np.uint64, "s64": np.int64,
 }  # fmt: skip
 NARROW = ["u8", "s8", "u16", "s16", "f32"]
-EACH, SUMS, DIFFERENCES, PLAIN = range(4)
+EACH, SUMS, DIFFERENCES, PLAIN, BAND = range(5)
 NONE, MEAN, WHOLE, CAST = range(4)
 
 
@@ -75,6 +75,30 @@ def test_weigh(kernel, taps, count, kind, data, end):
         element=TYPES[element], end=how, to=TYPES[to], size=size,
     )  # fmt: skip
     np.testing.assert_array_equal(y.array.view(real), want.astype(real))
+
+
+@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 9), counts, st.integers(1, 4), st.booleans(), st.data(), ends)
+def test_band(kernel, taps, count, rows, mean, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    real = np.dtype(DTYPES[kernel.types])
+    element = data.draw(st.sampled_from(NARROW if kernel.types == "f32" else [*DTYPES][:8]))
+    x = numbers(rng, (taps + rows - 1, count), DTYPES[element])
+    weight = rng.integers(-8, 9, taps) / 4  # sums are exact
+    want = np.stack([(weight[:, None] * x[r : r + taps].astype(np.float64)).sum(0) for r in range(rows)])
+    want = (want.astype(real) / real.type(7)) if mean else want.astype(real)
+    at, _held = guarded_rows(x, end)
+    pitch = count * real.itemsize + 64
+    y = guarded(np.full((rows - 1) * pitch + count * real.itemsize, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight.astype(real), kind=BAND,
+        element=TYPES[element], rows=rows, y_row=pitch, end=MEAN if mean else NONE, size=7,
+    )  # fmt: skip
+    for r in range(rows):
+        row = y.array[r * pitch : r * pitch + count * real.itemsize].view(real)
+        np.testing.assert_array_equal(row, want[r])
+    assert all((y.array[r * pitch + count * real.itemsize : (r + 1) * pitch] == 0xA5).all() for r in range(rows - 1))
 
 
 @pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)

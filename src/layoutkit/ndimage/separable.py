@@ -210,6 +210,8 @@ def one_pass(
         for i, (n, xs, ys) in enumerate(zip(x.shape, x.strides, y.strides))
         if i < behind and i not in filtered
     ]
+    across = len(group) - points  # those whose windows are of several rows
+    group = [p.banded() if kind == "weigh" and i < across else p for i, p in enumerate(group)]
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

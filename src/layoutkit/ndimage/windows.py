@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-EACH, SUMS, DIFFERENCES, PLAIN = range(4)  # as LK_WEIGH_.. of filters.h
+EACH, SUMS, DIFFERENCES, PLAIN, BAND = range(5)  # as LK_WEIGH_.. of filters.h
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 
@@ -36,6 +36,21 @@ class Windows:
         n = x.shape[self.axis]
         source = positions(n, self.span, self.before, self.mode)
         return replace(self, n=n, x=x.strides[self.axis], y=y.strides[self.axis], source=source)
+
+    def banded(self) -> Windows:
+        """The same sums in the order of the elements, of several results at a time; not those of scipy bit for bit."""
+        if self.kind == PLAIN:
+            return replace(self, kind=BAND, weight=np.ones(self.span))
+        if self.weight is None or self.end != NONE:
+            return self
+        weight = np.zeros(self.span)
+        half, pairs = self.place[0], self.place[1:]
+        if self.kind == EACH:
+            weight[self.place] = self.weight
+        else:
+            weight[half], weight[pairs[::2]] = self.weight[0], self.weight[1:]
+            weight[pairs[1::2]] = self.weight[1:] if self.kind == SUMS else -self.weight[1:]
+        return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
 
     def weights_in(self, dtype: str) -> np.ndarray:
         """The weights in a type."""

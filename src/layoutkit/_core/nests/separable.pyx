@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_WEIGH, LK_WIDEN
-from ..kernels.filters cimport lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..kernels.filters cimport LK_BAND_ROWS, LK_WEIGH_BAND, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
 from ..ndarray cimport NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
@@ -72,7 +72,8 @@ cdef class Separable(Operation):
     cdef int64_t size[MAX_LOOPS]
     cdef int64_t x_stride[MAX_LOOPS]
     cdef int64_t y_stride[MAX_LOOPS]
-    cdef int64_t ring_row, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
+    cdef int64_t group, groups, bands            # of planes at a time; of lines
+    cdef int64_t ring_row, ring_bytes, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
     cdef const char *x_constant
     cdef const char *constant
     cdef int threads
@@ -134,22 +135,30 @@ cdef class Separable(Operation):
             self.strip = min(self.count, max(<int64_t>STRIP_BYTES, CACHED_BYTES // rows) // self.item // 64 * 64)
         self.strips = ceil_div(self.count, max(1, self.strip))
         bytes_of_row = self.strip * max(self.item, self.x_item)
+        self.group = LK_BAND_ROWS if self.planes.combine.kind == LK_WEIGH_BAND else 1
+        self.group = max(1, min(self.group, self.planes.n))
+        self.groups = ceil_div(self.planes.n, self.group)
+        self.bands = LK_BAND_ROWS if lines.exists and lines.combine.kind == LK_WEIGH_BAND else 1
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
             self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
-        tasks = self.total * self.planes.n * self.strips
+        tasks = self.total * self.groups * self.strips
         if self.threads > 1 and tasks < TASKS_PER_THREAD * self.threads:
             least = SEGMENT if not self.planes.exists else 2 * lines.span
             self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, TASKS_PER_THREAD * self.threads)))
         self.segment = max(1, min(self.segment, lines.n))
         self.segments = ceil_div(lines.n, self.segment)
         self.ring_row = aligned(self.strip * self.item) + APART if self.planes.exists else 0
-        self.out_bytes = aligned(self.strip * self.item) if self.cast != NULL else 0
+        self.ring_bytes = (lines.span + self.bands - 1) * self.ring_row
+        self.out_bytes = aligned(self.strip * self.item) + APART if self.cast != NULL else 0
         if points.exists:  # the first element of a line lies at a multiple of 64
             self.line_at = aligned(points.before * self.unit * self.item)
-            self.line_bytes = self.line_at + aligned((points.n + points.span - 1 - points.before) * self.unit * self.item)
-        self.table_bytes = aligned(8 * max(self.planes.combine.taps, lines.combine.taps, points.combine.taps))
-        self.thread_bytes = self.table_bytes + lines.span * self.ring_row + self.line_bytes + self.out_bytes + APART
+            self.line_bytes = self.line_at + APART
+            self.line_bytes += aligned((points.n + points.span - 1 - points.before) * self.unit * self.item)
+        most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
+        self.table_bytes = aligned(8 * most)
+        self.thread_bytes = self.table_bytes + self.group * self.ring_bytes + APART
+        self.thread_bytes += self.bands * (self.line_bytes + self.out_bytes)
         self.workspace = self.threads * self.thread_bytes
         if any((w.source < 0).any() for w in windows):
             length = max(self.strip, self.unit)
@@ -163,7 +172,7 @@ cdef class Separable(Operation):
 
     cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
                         lk_portions *portions) noexcept nogil:
-        cdef int64_t tasks = self.total * self.strips * self.segments * self.planes.n, first, last
+        cdef int64_t tasks = self.total * self.strips * self.segments * self.groups, first, last
         cdef char *mine = workspace + slot * self.thread_bytes
         while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &first, &last):
             while first < last:
@@ -171,8 +180,8 @@ cdef class Separable(Operation):
                 first += 1
 
     cdef void run_task(self, int64_t task, const char *x, char *y, char *workspace) noexcept nogil:
-        """A segment of the lines of a plane, in a strip; planes follow one another."""
-        cdef int64_t plane = task % self.planes.n, rest = task // self.planes.n, i
+        """A segment of the lines of some planes, in a strip; planes follow one another."""
+        cdef int64_t plane = task % self.groups * self.group, rest = task // self.groups, i
         cdef int64_t segment = rest % self.segments, strip
         rest //= self.segments
         strip = rest % self.strips
@@ -191,61 +200,78 @@ cdef class Separable(Operation):
 
     cdef void run_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
                         char *workspace) noexcept nogil:
-        """Lines [begin, end) of the result; x begins at the first plane, y at the one that is written."""
+        """Lines [begin, end) of the result; x begins at the first plane, y at the first that is written."""
         cdef const char **table = <const char **>workspace
         cdef char *ring = workspace + self.table_bytes
-        cdef char *line = ring + self.lines.span * self.ring_row
-        cdef char *out = line + self.line_bytes
-        cdef char *to
-        cdef const char *row
+        cdef char *line = ring + self.group * self.ring_bytes + self.line_at
+        cdef char *out = line - self.line_at + self.bands * self.line_bytes
+        cdef Window *lines = &self.lines
+        cdef int64_t i = begin, made = begin, slots = lines.span + self.bands - 1, planes, lines_now, p
+        planes = min(self.group, self.planes.n - plane)
+        while i < end:
+            lines_now = min(self.bands, end - i)
+            while self.planes.exists and made < i + lines.span + lines_now - 1:
+                if lines.source[made] >= 0:
+                    self.run_planes(x + lines.source[made] * lines.x, plane, planes,
+                                    ring + made % slots * self.ring_row, count, table)
+                made += 1
+            for p in range(planes):
+                self.run_rows(x, ring + p * self.ring_bytes, y + p * self.planes.y, i, lines_now, count, line, out,
+                              table)
+            i += lines_now
+
+    cdef void run_rows(self, const char *x, const char *ring, char *y, int64_t first, int64_t rows, int64_t count,
+                       char *line, char *out, const char **table) noexcept nogil:
+        """Some lines of a plane of the result."""
         cdef Window *lines = &self.lines
         cdef lk_combine c = lines.combine
         cdef lk_cast_row w
-        cdef int64_t i = begin, t, at, source, made = begin, span = lines.span
-        line += self.line_at
-        c.x, c.count, w.count, w.element = table, count, count, self.x_element
-        while i < end:
-            to = y + i * lines.y
-            c.y = line if self.points.exists else out if self.cast != NULL else to
-            if lines.exists:
-                while self.planes.exists and made < i + span:
-                    if lines.source[made] >= 0:
-                        self.run_planes(x + lines.source[made] * lines.x, plane, ring + made % span * self.ring_row,
-                                        count, table)
-                    made += 1
-                for t in range(c.taps):
-                    at = i + lines.place[t]
-                    source = lines.source[at]
-                    if source < 0:
-                        row = self.constant if self.planes.exists else self.x_constant
-                    elif self.planes.exists:
-                        row = ring + at % span * self.ring_row
-                    else:
-                        row = x + source * lines.x
-                    table[t] = row
-                self.combine(&c)
-            elif self.widen != NULL:
-                w.x, w.y = x, c.y
-                self.widen(&w)
-            else:
-                memcpy(c.y, x, count * self.item)
-            if self.points.exists:
-                self.run_points(line, out if self.cast != NULL else to, count, table)
-            if self.cast != NULL:
-                w.x, w.y, w.element = out, to, self.y_element
+        cdef int64_t t, r
+        cdef bint points = self.points.exists, casts = self.cast != NULL
+        cdef char *to = y + first * lines.y
+        c.x, c.count, c.rows, w.count = table, count, rows, count
+        c.y = line if points else out if casts else to
+        c.y_row = self.line_bytes if points else self.out_bytes if casts else lines.y
+        if lines.exists and c.kind == LK_WEIGH_BAND:
+            for t in range(c.taps + rows - 1):
+                table[t] = self.row_at(x, ring, first + t)
+            self.combine(&c)
+        elif lines.exists:
+            for t in range(c.taps):
+                table[t] = self.row_at(x, ring, first + lines.place[t])
+            self.combine(&c)
+        elif self.widen != NULL:
+            w.x, w.y, w.element = x, c.y, self.x_element
+            self.widen(&w)
+        else:
+            memcpy(c.y, x, count * self.item)
+        for r in range(rows):
+            if points:
+                self.run_points(line + r * self.line_bytes, out if casts else to + r * lines.y, count, table)
+            if casts:
+                w.x, w.y, w.element = out if points else out + r * self.out_bytes, to + r * lines.y, self.y_element
                 self.cast(&w)
-                w.element = self.x_element
-            i += 1
 
-    cdef void run_planes(self, const char *x, int64_t plane, char *to, int64_t count, const char **table) noexcept nogil:
-        """One row, over planes."""
+    cdef const char *row_at(self, const char *x, const char *ring, int64_t at) noexcept nogil:
+        """The row at a position along lines."""
+        cdef Window *lines = &self.lines
+        if lines.source[at] < 0:
+            return self.constant if self.planes.exists else self.x_constant
+        if self.planes.exists:
+            return ring + at % (lines.span + self.bands - 1) * self.ring_row
+        return x + lines.source[at] * lines.x
+
+    cdef void run_planes(self, const char *x, int64_t plane, int64_t rows, char *to, int64_t count,
+                         const char **table) noexcept nogil:
+        """One row of each of some planes, over planes."""
         cdef Window *planes = &self.planes
         cdef lk_combine c = planes.combine
+        cdef bint band = c.kind == LK_WEIGH_BAND
         cdef int64_t t, source
-        for t in range(c.taps):
-            source = planes.source[plane + planes.place[t]]
+        for t in range(c.taps + (rows - 1 if band else 0)):
+            source = planes.source[plane + (t if band else planes.place[t])]
             table[t] = self.x_constant if source < 0 else x + source * planes.x
-        c.x, c.y, c.count = table, to, count
+        c.x, c.y, c.count, c.rows, c.y_row = table, to, count, rows, self.ring_bytes
         self.combine(&c)
 
     cdef void run_points(self, char *line, char *to, int64_t count, const char **table) noexcept nogil:

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "filters/filters.h" nogil:
     enum:
-        LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_END_NONE, LK_END_MEAN, LK_END_WHOLE,
+        LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_BAND_ROWS, LK_END_NONE, LK_END_MEAN, LK_END_WHOLE,
         LK_END_CAST, LK_FOLD_LEAST, LK_FOLD_LARGEST
     ctypedef struct lk_combine:
         const char *const *x
@@ -14,6 +14,7 @@ cdef extern from "filters/filters.h" nogil:
         const int32_t *network
         int64_t steps, rank
         void *scratch
+        int64_t rows, y_row
     ctypedef void (*lk_combine_fn)(const lk_combine *) noexcept nogil
     ctypedef struct lk_cast_row:
         const char *x

@@ -13,6 +13,9 @@
  *     LK_WEIGH_SUMS         the first row has a weight, then pairs of rows are summed and have one together
  *     LK_WEIGH_DIFFERENCES  likewise, of pairs the second is subtracted
  *     LK_WEIGH_PLAIN        none has a weight
+ *     LK_WEIGH_BAND         each row has a weight, and `rows` results, y_row bytes apart, are of windows that begin a row
+ *                           further on each: of taps + rows - 1 rows. At most LK_BAND_ROWS. Products are fused with sums
+ *                           where there are instructions for it, also of doubles
  *   `end` is what becomes of a sum:
  *     LK_END_NONE    nothing
  *     LK_END_MEAN    it is divided by `size`
@@ -36,10 +39,12 @@ typedef struct {
     const int32_t *network;
     int64_t steps, rank;
     void *scratch;
+    int64_t rows, y_row;
 } lk_combine;
 typedef void (*lk_combine_fn)(const lk_combine *);
 
-enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN };
+enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND };
+enum { LK_BAND_ROWS = 4 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
 enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };
 

@@ -130,6 +130,77 @@ LK_INLINE void weigh_vectors(const lk_combine *p, int64_t i, const int vectors, 
         *(vf *)(p->y + i * LK_ITEM + k * LK_VB) = sum[k];
 }
 
+/* A step of a band: one row times its weights in the windows [first, last) of `rows`. */
+LK_INLINE void band_step(const char *x, const real *weight, vf (*sum)[4], int first, int last, const int vectors, const int e)
+{
+    vf v[4];
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        v[k] = load_elements(x + k * LK_LANES * bytes_of(e), e);
+#pragma GCC unroll 4
+    for (int r = 0; r < LK_BAND_ROWS; r++)
+        if (r >= first && r < last) {
+            const vf w = weight[-r] - (vf){};
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; k++)
+                sum[r][k] = fused(w, v[k], sum[r][k]);
+        }
+}
+
+/* Vectors from element i on of `rows` results; each begins with its first product, and ends with its last. */
+LK_INLINE void band_vectors(const lk_combine *p, int64_t i, const int rows, const int vectors, const int e)
+{
+    const char *const *x = p->x;
+    const real *weight = p->weight;
+    const int64_t taps = p->taps, at = i * bytes_of(e);
+    vf sum[LK_BAND_ROWS][4];
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            sum[r][k] = (vf){} - (real)0.0;
+    int64_t j = 0;
+    for (; j < rows - 1; j++) /* of windows that have begun */
+        band_step(x[j] + at, weight + j, sum, (int)MAX(0, j - taps + 1), (int)j + 1, vectors, e);
+    for (; j < taps; j++)
+        band_step(x[j] + at, weight + j, sum, 0, rows, vectors, e);
+    for (; j < taps + rows - 1; j++) /* of those that have not ended */
+        band_step(x[j] + at, weight + j, sum, (int)(j - taps) + 1, rows, vectors, e);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k];
+}
+
+#if defined(__AVX512F__)
+enum { BAND_VECTORS = 4 };
+#else
+enum { BAND_VECTORS = 2 };
+#endif
+
+LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e)
+{
+    int64_t i = 0;
+    for (; i <= p->count - BAND_VECTORS * LK_LANES; i += BAND_VECTORS * LK_LANES)
+        band_vectors(p, i, rows, BAND_VECTORS, e);
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        band_vectors(p, i, rows, 1, e);
+    if (i < p->count)
+        band_vectors(p, p->count - LK_LANES, rows, 1, e);
+}
+
+LK_INLINE void band_elements(const lk_combine *p, const int e)
+{
+    if (p->rows == LK_BAND_ROWS) {
+        band_rows(p, LK_BAND_ROWS, e);
+        return;
+    }
+    lk_combine one = *p;
+    for (int64_t r = 0; r < p->rows; r++, one.x++, one.y += p->y_row)
+        band_rows(&one, 1, e);
+}
+
 LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
 {
     int64_t i = 0;
@@ -172,6 +243,17 @@ static __attribute__((noinline)) void weigh_short(const lk_combine *p)
     store_some(p->y, sum, n, LK_OWN);
 }
 
+static __attribute__((noinline)) void band_short(const lk_combine *p)
+{
+    const real *weight = p->weight;
+    for (int64_t r = 0; r < p->rows; r++) {
+        vf sum = (vf){} - (real)0.0;
+        for (int64_t t = 0; t < p->taps; t++)
+            sum = fused(weight[t] - (vf){}, load_any(p->x[r + t], (int)p->count, p->element), sum);
+        store_some(p->y + r * p->y_row, sum, (int)p->count, LK_OWN);
+    }
+}
+
 LK_INLINE void weigh_elements(const lk_combine *p, const int e)
 {
     switch (p->kind) {
@@ -179,6 +261,7 @@ LK_INLINE void weigh_elements(const lk_combine *p, const int e)
     case LK_WEIGH_SUMS: weigh_rows(p, e, LK_WEIGH_SUMS); break;
     case LK_WEIGH_DIFFERENCES: weigh_rows(p, e, LK_WEIGH_DIFFERENCES); break;
     case LK_WEIGH_PLAIN: weigh_rows(p, e, LK_WEIGH_PLAIN); break;
+    case LK_WEIGH_BAND: band_elements(p, e); break;
     }
 }
 
@@ -186,12 +269,15 @@ void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
 {
     const lk_combine local = *args, *p = &local; /* which no store changes */
 #define WEIGH(e) weigh_elements(p, e)
-    if (p->count < LK_LANES)
+    if (p->count < LK_LANES && p->kind == LK_WEIGH_BAND)
+        band_short(p);
+    else if (p->count < LK_LANES)
         weigh_short(p);
     else
         LK_OF_ELEMENT(p->element, WEIGH)
-    if (p->end != LK_END_NONE)
-        end_any_row(p);
+    lk_combine row = local;
+    for (int64_t r = 0; p->end != LK_END_NONE && r < (p->kind == LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
+        end_any_row(&row);
 }
 
 LK_INLINE void widen_row(const lk_cast_row *p, const int e)
