@@ -64,8 +64,9 @@ def test_weigh(kernel, taps, count, kind, data, end):
     size, to = 1.0, data.draw(st.sampled_from(["u8", "s8", "u16", "s16", "u32", "s32"]))
     if how in (MEAN, WHOLE):
         size = float(rng.integers(1, 20))
-        want = (want.astype(real) / real(size)).astype(np.float64)
-        want = np.trunc(want) if how == WHOLE else want
+        wide = want
+        want = (want.astype(real) * (real(1) / real(size))).astype(np.float64)
+        want = np.trunc(wide.astype(real) / real(size)).astype(np.float64) if how == WHOLE else want
     elif how == CAST:
         want = np.trunc(want).astype(np.int64).astype(DTYPES[to]).astype(np.float64)
     at, _held = guarded_rows(x, end)
@@ -87,7 +88,7 @@ def test_band(kernel, taps, count, rows, mean, data, end):
     x = numbers(rng, (taps + rows - 1, count), DTYPES[element])
     weight = rng.integers(-8, 9, taps) / 4  # sums are exact
     want = np.stack([(weight[:, None] * x[r : r + taps].astype(np.float64)).sum(0) for r in range(rows)])
-    want = (want.astype(real) / real.type(7)) if mean else want.astype(real)
+    want = (want.astype(real) * (real.type(1) / real.type(7))) if mean else want.astype(real)
     at, _held = guarded_rows(x, end)
     pitch = count * real.itemsize + 64
     y = guarded(np.full((rows - 1) * pitch + count * real.itemsize, 0xA5, np.uint8), end)

@@ -18,7 +18,7 @@
  *                           where there are instructions for it, also of doubles
  *   `end` is what becomes of a sum:
  *     LK_END_NONE    nothing
- *     LK_END_MEAN    it is divided by `size`
+ *     LK_END_MEAN    it is multiplied by 1 / `size`
  *     LK_END_WHOLE   it is a whole number, divided by `size`, and its fraction left out. Magnitudes are below 2^22 in f32,
  *                    2^51 in f64
  *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left out, then what does not
