@@ -70,9 +70,7 @@ def main(epochs: int) -> list[list[float]]:
     for name, model in (("torch", theirs.eval()), ("optimized", fast)):
         start = time.perf_counter()
         share = accuracy(model, images[unseen], digits[unseen])
-        print(
-            f"{name:>9}: {1e3 * (time.perf_counter() - start):.2f} ms for what it has not seen, {share:.1%} recognised"
-        )
+        print(f"{name:>9}: {1e3 * (time.perf_counter() - start):.2f} ms for the unseen ones, {share:.1%} recognised")
     return losses
 
 

@@ -2,8 +2,8 @@
 
     python3 -m venv .venv && .venv/bin/pip install layoutkit torch==2.13.0 && .venv/bin/python windows.py
 
-As MONAI's SlidingWindowInferer and nnU-Net do: windows overlap by half, and their results are averaged with weights that
-fall off towards the edges of a window.
+As MONAI's SlidingWindowInferer and nnU-Net do: windows overlap by half, and their results are averaged with weights
+that fall off towards the edges of a window.
 """
 
 import argparse

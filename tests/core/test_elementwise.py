@@ -21,7 +21,7 @@ UNARY = [
     ("relu",), ("clip", -1.5, 2.0), ("leaky_relu", 0.25), ("elu", 0.75), ("silu",), ("swish", 0.875), ("mish",),
     ("gelu",), ("gelu_tanh",), ("hardswish",), ("hardswish", 0.25, 0.5), ("hardsigmoid", 0.25, 0.5), ("sigmoid",),
     ("tanh",), ("softplus",), ("abs",), ("linear", -1.5, 0.25), ("erf",), ("selu", 1.25, 1.5), ("celu", 0.5),
-    ("softsign",), ("neg",),
+    ("softsign",), ("neg",), ("sin",), ("cos",),
 ]  # fmt: skip
 BINARY = {
     "add": np.add, "sub": np.subtract, "rsub": lambda x, b: b - x, "mul": np.multiply, "max": np.maximum,

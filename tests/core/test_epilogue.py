@@ -21,7 +21,7 @@ FORMS = [
     ("hardswish", ALPHA, BETA), ("linear", ALPHA, -BETA), ("pow", 1.0, 2.0), ("pow", 1.0, 3.0), ("pow", -ALPHA, -1.0),
     ("pow", 1.0, 0.5), ("pow", ALPHA, -3.25), ("pow", 1.0, 90.0), ("pow", 2.0**-100, 1.75), ("pow", BETA, 0.0),
     ("erf",), ("selu", 1.6732632, 1.050701), ("celu", ALPHA), ("softsign",), ("neg",), ("sign",), ("floor",), ("ceil",),
-    ("reciprocal",), ("shrink", BETA, ALPHA), ("thresholded_relu", ALPHA),
+    ("reciprocal",), ("shrink", BETA, ALPHA), ("thresholded_relu", ALPHA), ("sin",), ("cos",),
 ]  # fmt: skip
 ROUNDED_TWICE = ("linear", "hardsigmoid", "hardswish_of")  # a product and a sum, where there is no FMA
 LIMITS = (-1.5, 2.25)

@@ -22,6 +22,7 @@ CHAINS = [
         ("mish", ()), ("swish", (1.25,)), ("hardsigmoid", (0.25, 0.5)), ("hardswish_of", (0.25, 0.5)),
         ("linear", (0.25, -0.5)), ("pow", (0.5, 2, 1, 1)), ("erf", ()), ("celu", (0.5,)), ("softsign", ()), ("neg", ()),
         ("sign", ()), ("floor", ()), ("ceil", ()), ("thresholded_relu", (0.5,)), ("shrink", (0.25, 0.5)),
+        ("sin", ()), ("cos", ()),
     )
 ] + [
     [(name, numbers, kind)] for name, numbers in (

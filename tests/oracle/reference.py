@@ -348,6 +348,8 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
         "neg": np.negative,
         "reciprocal": lambda v: 1 / v,
         "erf": np.vectorize(math.erf, [float]),
+        "sin": np.sin,
+        "cos": np.cos,
         "selu": lambda v, alpha, gamma: gamma * np.where(v < 0, alpha * np.expm1(np.minimum(v, 0)), v),
         "celu": lambda v, alpha: np.where(v < 0, alpha * np.expm1(np.minimum(v, 0) / alpha), v),
         "softsign": lambda v: np.where(np.isinf(v), np.sign(v), v / (1 + np.abs(v))),

@@ -56,6 +56,8 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "neg": (Activation(0, "neg"),),
     "reciprocal": (Activation(0, "reciprocal"),),
     "erf": (Activation(0, "erf"),),
+    "sin": (Activation(0, "sin"),),
+    "cos": (Activation(0, "cos"),),
     "selu": (Activation(2, "selu", lambda alpha, gamma: (alpha * gamma, gamma)),),
     "celu": (Activation(1, "celu"),),
     "softsign": (Activation(0, "softsign"),),

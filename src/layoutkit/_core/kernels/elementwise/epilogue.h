@@ -19,6 +19,7 @@
  *   softsign  x / (1 + |x|)                      sign      -1, 0 or 1                    reciprocal  1 / x
  *   thresholded_relu  x > a0 ? x : 0             shrink    x + a0 below -a1, x - a0 above a1, else 0
  *   rsub   b - x                                 rdiv      b / x
+ *   sin, cos  of x in radians
  *   fill   b ? a0 : x                            keep      b ? x : a0                    less, ..  1 if x < b, else 0
  *
  * NaN stays NaN, but a0 x^0 is a0, and thresholded_relu and shrink make it 0. At -Inf silu, gelu, gelu_tanh, hardswish and
@@ -33,6 +34,7 @@
     X(SELU, selu, 0, 2.5, 1) X(CELU, celu, 0, 3, 1) X(SOFTSIGN, softsign, 0, 1.5, 1) X(NEG, neg, 0, 0, 0) \
     X(SIGN, sign, 0, 0, 0) X(FLOOR, floor, 0, 0, 0) X(CEIL, ceil, 0, 0, 0) X(RECIPROCAL, reciprocal, 0, 0.5, 0) \
     X(THRESHOLDED_RELU, thresholded_relu, 0, 0, 0) X(SHRINK, shrink, 0, 0.5, 0) X(SUM, sum, 1, 0.5, 0) \
+    X(SIN, sin, 0, 3, 1) X(COS, cos, 0, 3, 1) \
     X(ADD, add, 1, 0.5, 0) X(MUL, mul, 1, 0.5, 0) X(MAX, max, 1, 0, 0) X(MIN, min, 1, 0, 0) X(SUB, sub, 1, 0.5, 0) \
     X(RSUB, rsub, 1, 0.5, 0) X(DIV, div, 1, 0.5, 0) X(RDIV, rdiv, 1, 0.5, 0) X(EQUAL, equal, 1, 0, 0) \
     X(LESS, less, 1, 0, 0) X(LESS_EQUAL, less_equal, 1, 0, 0) X(GREATER, greater, 1, 0, 0) \

@@ -14,6 +14,9 @@
 
 #include "common/vector.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Multiply-adds are fused only where `fused` is written: the same bits on every instruction set that has FMA. */
 #pragma GCC optimize("fp-contract=off")
 /* Instructions for several vectors take turns: each waits for the one before. */
@@ -260,6 +263,73 @@ LK_INLINE vf logarithm_or_special(vf v, vf x)
     v = choose(x == infinite, infinite, v);
     v = choose(x == (real)0, -infinite, v);
     return choose(x >= (real)0, v, choose(x == x, none, x));
+}
+
+/* Sine and cosine: x = n pi / 2 + r, |r| <= pi / 4, by parts of pi / 2 with so few bits that their products are exact below
+ * TURNS. Lanes beyond it, of finite numbers, are left to the C library. Polynomials are Taylor's. */
+#if LK_BITS == 64
+#define TURNS 1e6
+static const real half_pi[] = {0x1.921fb54400000p+0, 0x1.0b4611a600000p-34, 0x1.3198a2e000000p-69, 0x1.b839a252049c1p-104};
+enum { SINE_TERMS = 8 };
+#else
+#define TURNS 1600.0f
+static const real half_pi[] = {0x1.9218000000000p+0f, 0x1.ed50000000000p-14f, 0x1.10b0000000000p-30f, 0x1.1840000000000p-44f, 0x1.a626340000000p-58f};
+enum { SINE_TERMS = 4 };
+#endif
+static const double sine_series[] = { /* -1/3!, 1/5!, .. */
+    -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000,
+    1.0 / 355687428096000,
+};
+static const double cosine_series[] = { /* 1/4!, -1/6!, .. */
+    1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000,
+    -1.0 / 6402373705728000,
+};
+
+/* Whether any lane is true. */
+LK_INLINE int any_lane(vi mask)
+{
+#if defined(__AVX512DQ__) && LK_BITS == 64
+    return _mm512_movepi64_mask((__m512i)mask) != 0;
+#elif defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return LK_OP(movemask)((native)mask) != 0;
+#else
+    lane_integer any = 0;
+    for (int i = 0; i < LK_LANES; i++)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+
+/* sin(x + ahead pi / 2) */
+LK_INLINE vf sine(vf x, const int ahead)
+{
+    const vf size = (vf)((vi)x & ~SIGN);
+    const vi far = (size >= (real)TURNS) & (size <= (real)MAX_FINITE);
+    const vf magic = splat(MAGIC), near = choose(size >= (real)TURNS, x - x, x); /* Inf becomes NaN */
+    const vf shifted = fused(near, splat((real)0.6366197723675814), magic), turns = shifted - magic;
+    vf r = near;
+#pragma GCC unroll 8
+    for (int i = 0; i < (int)(sizeof half_pi / sizeof(real)); i++)
+        r = fused(turns, splat(-half_pi[i]), r);
+    const vi n = (vi)shifted + ahead;
+    const vf z = r * r;
+    vf odd = splat((real)sine_series[SINE_TERMS - 1]), even = splat((real)cosine_series[SINE_TERMS - 1]);
+#pragma GCC unroll 8
+    for (int i = SINE_TERMS - 2; i >= 0; i--) {
+        odd = fused(odd, z, splat((real)sine_series[i]));
+        even = fused(even, z, splat((real)cosine_series[i]));
+    }
+    odd = (vf)((vi)fused(odd * z, r, r) | ((r == (real)0) & (vi)r)); /* -0 stays */
+    even = fused(even, z * z, fused(z, splat((real)-0.5), splat(1)));
+    vf v = choose(-(n & 1) != 0, even, odd);
+    v = (vf)((vi)v ^ (((n & 2) != 0) & SIGN));
+    if (__builtin_expect(any_lane(far), 0))
+        for (int i = 0; i < LK_LANES; i++)
+            if (far[i])
+                v[i] = (real)(ahead ? cos(x[i]) : sin(x[i]));
+    return v;
 }
 
 /* factor / (1 + e^-v), given e^-|v| = e * 2^n, and whether v is negative. */

@@ -88,6 +88,8 @@ STEP(softplus) /* the larger of x and 0, and ln(1 + e^-|x|) */
     const vf small = choose(v > (real)EXP_NEGLIGIBLE, t, logarithm(sum, (t - (sum - (real)1)) / sum));
     return at_least(x, (vf){}) + small;
 }
+STEP(sin) { return ONLY_X, sine(x, 0); }
+STEP(cos) { return ONLY_X, sine(x, 1); }
 STEP(abs) { return ONLY_X, (vf)((vi)x & ~SIGN); }
 STEP(square) { return ONLY_X, x * x; }
 STEP(neg) { return ONLY_X, (vf)((vi)x ^ SIGN); }

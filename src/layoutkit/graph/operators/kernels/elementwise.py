@@ -118,7 +118,7 @@ def _swish(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
 STEPS: dict[str, Steps] = {
     **{name: _unary(name.lower()) for name in ("Relu", "Sigmoid", "Tanh", "Softplus", "Mish", "HardSwish", "Exp", "Log",
                                                "Sqrt", "Abs", "Round", "Neg", "Reciprocal", "Erf", "Floor", "Ceil",
-                                               "Sign", "Softsign")},
+                                               "Sign", "Softsign", "Sin", "Cos")},
     "LeakyRelu": _unary("leaky_relu", alpha=0.01), "Elu": _unary("elu", alpha=1.0),
     "HardSigmoid": _unary("hardsigmoid", alpha=0.2, beta=0.5), "ThresholdedRelu": _unary("thresholded_relu", alpha=1.0),
     "Selu": _unary("selu", alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
