@@ -48,7 +48,7 @@ def test_what_reaches_nowhere_is_one(p):
 def test_digits_are_where_elements_lie(data):
     layout = data.draw(layouts(3, 5, max_blocks=2))
     shape = data.draw(shapes(layout.rank, 1, 200))
-    ds = strides_of(layout, shape, contiguous_strides(layout, shape, 4))
+    ds = strides_of(layout, contiguous_strides(layout, shape, 4))
     offsets = np.arange(np.prod(layout.physical_shape(shape)), dtype=np.float32).reshape(layout.physical_shape(shape))
     where = reference.to_logical(offsets, layout, shape)
     for at in itertools.islice(np.ndindex(*shape), 100):
@@ -65,7 +65,7 @@ def test_digits_are_where_elements_lie(data):
 def test_strides_of_missing_axes_are_zero(layout, want):
     layout = Layout(layout)
     shape = (2, 3, *(2, 4, 5)[-(layout.rank - 2) :])
-    assert spatial_strides(strides_of(layout, shape, contiguous_strides(layout, shape, 4))) == want
+    assert spatial_strides(strides_of(layout, contiguous_strides(layout, shape, 4))) == want
 
 
 def beside(layout, dim, shape):

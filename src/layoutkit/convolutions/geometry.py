@@ -40,7 +40,7 @@ def geometry(p: ConvProblem) -> Geometry:
     )  # fmt: skip
 
 
-def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
+def strides_of(layout: Layout, strides: Sequence[int]) -> list[Digits]:
     """Per logical dimension the digits of an array of `strides`."""
     return digits(layout, strides)
 

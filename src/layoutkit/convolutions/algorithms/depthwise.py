@@ -90,7 +90,7 @@ class ChannelVectors(Algorithm):
         return by_lanes(w.reshape(p.oc, p.ic // p.groups, p.taps)), None if bias is None else by_lanes(bias)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Depthwise:
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         vectors, block = _vectors(p, kernel), p.dst.block(1)
         whole = p.types.src.itemsize * vectors.run
         x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (whole, whole)

@@ -97,7 +97,7 @@ class DepthwiseDot(Algorithm):
         return packed, np.ascontiguousarray(padded[channels])
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.DepthwiseDot:
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         rows = _rows(p)
         table = np.array(rows.at, np.int64).T.copy()

@@ -59,7 +59,7 @@ class PlaneStrips(Algorithm):
         return np.ascontiguousarray(w), bias
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.PlaneStrips:
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         x_strides, y_strides = ((s[0][0].stride, s[1][0].stride, spatial_strides(s)[1]) for s in (xs, ys))
         planes = p.n * p.oc
         chunks = min(p.out[0], threads) if planes < FEW_PLANES * threads and planes % threads else 1

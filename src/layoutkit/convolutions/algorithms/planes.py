@@ -94,7 +94,7 @@ class Planes(FilterSums):
         return filter_by_taps(p, w), bias
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Planes:  # type: ignore[override]
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         strides = [(s[0][0].stride, s[1][0].stride, *spatial_strides(s)[:2]) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], chunks=chunks(p))
         step, apart = _phases(p), arrays.x_strides[-1] // p.types.src.itemsize

@@ -110,7 +110,7 @@ class Staged(PixelSums):
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         computed, item = self.computed(p), p.types.src.itemsize
-        xs = strides_of(p.src, p.src_shape, arrays.x_strides)
+        xs = strides_of(p.src, arrays.x_strides)
         blocks, block_stride, run, last, _ = self.channels_of(p, xs)
         g, unit = geometry(p), kernel.k_step * item
         staged = StagedRows(

@@ -92,7 +92,7 @@ class Strips(Algorithm):
         return by_lanes(w.reshape(p.oc, p.taps)), None if bias is None else by_lanes(bias)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Strips:
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         blocks = [layout.block(1) for layout in (p.src, p.dst)]
         run = max(blocks) if max(blocks) > 1 else p.oc
         tasks = max(1, p.n * -(-p.oc // run))

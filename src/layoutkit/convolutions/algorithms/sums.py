@@ -198,7 +198,7 @@ class PixelSums(_Sums):
         x_channels: tuple[int, ...] | None = None, tiles: PixelTiles | None = None, staged: StagedRows | None = None,
     ) -> PixelRows:  # fmt: skip
         """The nest that sums `p` in these chunks; `x_channels` and `tiles` replace those of its layout and pixels."""
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         x_channels = x_channels or self.channels_of(p, xs)
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
@@ -267,7 +267,7 @@ class FilterSums(_Sums):
         return filter_by_taps(p, w), bias
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> FilterRows:
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         x_strides = xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)
         nest = LoopNest(
             kernel.name, geometry(p), threads, x_strides, (ys[0][0].stride, ys[1][0].stride), chunks=order.chunks(p)

@@ -176,7 +176,7 @@ class Winograd(Algorithm):
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
         g = geometry(p)
-        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
         padded_ic = -(-ic // block) * block
         whole = max(1, columns)

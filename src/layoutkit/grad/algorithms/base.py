@@ -90,7 +90,7 @@ Operand = tuple[tuple[int, ...], tuple[int, int, int, int]]
 
 def operand(layout: Layout, shape: Sequence[int], strides: Sequence[int], groups: int) -> Operand:
     """x or dy as the nests take it."""
-    digits = strides_of(layout, shape, strides)
+    digits = strides_of(layout, strides)
     block, block_stride = (layout.block(1), stride_of(digits[1])) if len(digits[1]) > 1 else (max(1, shape[1]), 0)
     channels = shape[1] // groups, block, block_stride, digits[1][-1].stride
     return (stride_of(digits[0]), *spatial_strides(digits)), channels

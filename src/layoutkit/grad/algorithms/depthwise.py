@@ -52,10 +52,8 @@ class Depthwise:
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
         operands, blocked = [], True
-        for layout, shape, strides in (
-            (p.src, p.src_shape, arrays.x_strides), (p.dst, p.dst_shape, arrays.y_strides)
-        ):  # fmt: skip
-            digits = strides_of(layout, shape, strides)
+        for layout, strides in ((p.src, arrays.x_strides), (p.dst, arrays.y_strides)):
+            digits = strides_of(layout, strides)
             blocked &= layout.block(1) > 1
             vector = stride_of(digits[1]) if layout.block(1) > 1 else kernel.lanes * digits[1][-1].stride
             operands.append((stride_of(digits[0]), *spatial_strides(digits), vector))
