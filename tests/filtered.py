@@ -68,6 +68,7 @@ def compare(name, x, *args, isa, threads, scale, **keywords):
     """A filter of ours against scipy's; outputs without negative numbers are drawn for inputs without."""
     dtype = np.dtype(keywords.get("output") or x.dtype)
     assume(dtype.kind not in "bu" or dtype == x.dtype or x.dtype.kind in "bu")
+    assume(dtype.kind in "fc" or x.dtype.kind not in "fc" or np.all(np.isfinite(x)))  # no integer is Inf
     if isinstance(keywords.get("mode"), list) and "axes" not in keywords:
         keywords["mode"] = keywords["mode"][0]
     with np.errstate(invalid="ignore"):

@@ -18,10 +18,14 @@ def test_gaussian(data, isa, threads):
     n = len(axes)
     sigmas = st.floats(0.1, 3) | st.just(0.0)
     orders = st.sampled_from([0, 0, 0, 1, 2])
+    order, output = data.draw(orders | st.lists(orders, min_size=n, max_size=n)), data.draw(st.none() | dtypes)
+    assume(
+        "uint64" not in (output or x.dtype, x.dtype) or not np.any(order)
+    )  # of negative numbers casts are not defined
     compare(
         "gaussian_filter", x, data.draw(sigmas | st.lists(sigmas, min_size=n, max_size=n)), isa=isa, threads=threads,
-        order=data.draw(orders | st.lists(orders, min_size=n, max_size=n)), axes=axes, scale=400.0,
-        radius=data.draw(st.none() | st.integers(0, 6)), output=data.draw(st.none() | dtypes),
+        order=order, axes=axes, scale=400.0,
+        radius=data.draw(st.none() | st.integers(0, 6)), output=output,
         truncate=data.draw(st.sampled_from([4.0, 2.0])), **data.draw(outsides(n)),
     )  # fmt: skip
 

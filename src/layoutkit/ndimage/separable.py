@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -25,6 +26,7 @@ DTYPES = {TYPES[e]: np.dtype(d) for d, e in ELEMENTS.items() if d != "bool"}
 FOLDED = ELEMENTS | {"uint64": "u64", "int64": "s64"}
 EXACT_IN_F32 = {"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"}
 CAST_TO = FOLDED | {"uint64": "s64"}  # there is no wrapping around in float64
+SHORT_ROW = 48  # elements of rows up to which a transposed copy takes less time
 LONG_UNIT = 512  # elements behind the last axis with a window, from which on they are rows of their own
 
 
@@ -168,11 +170,19 @@ def grouped(shape: Sequence[int], passes: Sequence[Windows], alone: bool) -> lis
         return [[p] for p in passes]
     groups: list[list[Windows]] = []
     passes = list(passes)
+    if is_short(shape, passes[-1]):
+        groups.append([passes.pop()])
     while passes:
         most = 3 if is_points(shape, passes[-1]) else 2
         groups.append(passes[-most:])
         passes = passes[:-most]
     return groups[::-1]
+
+
+def is_short(shape: Sequence[int], last: Windows) -> bool:
+    """Whether there are many rows of few elements."""
+    row = prod(shape[last.axis :])
+    return row <= SHORT_ROW and prod(shape[: last.axis]) >= 16 * row
 
 
 def is_points(shape: Sequence[int], last: Windows) -> bool:
@@ -199,6 +209,13 @@ def one_pass(
     threads: int,
 ) -> None:
     """Filter along up to three axes."""
+    if len(group) == 1 and is_short(x.shape, group[0]):
+        axis = group[0].axis
+        first = np.ascontiguousarray(np.moveaxis(x, axis, 0))
+        result = empty(first.shape, y.dtype, "ndimage", used_with=first)
+        one_pass(kind, first, result, [replace(group[0], axis=0)], types, cval, threads)
+        y[...] = np.moveaxis(result, 0, axis)
+        return
     last = group[-1].axis
     points = is_points(x.shape, group[-1])
     unit = prod(x.shape[last + 1 :])
