@@ -67,8 +67,9 @@ def test_whole_tiles_are_read_and_the_buffer_has_room_for_them(types, channels):
     """Tiles of any number of rows, in a workspace between pages that cannot be touched."""
     types, rng = TYPES[types], np.random.default_rng(channels)
     w = rng.integers(-4, 5, (8, channels, 3)).astype(types.filter)
-    for size in (3, 4, 17, 18, 19, 20, 34, 35, 36, 50, 66, 67):
-        x = rng.integers(0, 5, (1, channels, size)).astype(types.src)
+    sizes = [(1, n) for n in (3, 4, 17, 18, 19, 20, 34, 35, 36, 50, 66, 67)]
+    for images, size in [*sizes, (2, 2), (3, 2), (18, 2), (19, 2), (3, 3)]:  # of 2 is a single output
+        x = rng.integers(0, 5, (images, channels, size)).astype(types.src)
         with using_isa(ISA):
             op = lk.Conv1d(w, padding=((1, 0),), layout="NWC", dtype=(types.src, types.dst), threads=1)
             found = Choices(op.plan(x.shape))

@@ -291,7 +291,7 @@ cdef class PixelRows(Executor):
             s.after.sums, s.after.sums_row = s.sums, self.nr * self.sum_item
             for j in range(self.mr):
                 s.sums_row[j] = j * s.after.sums_row
-        tile.reads_on = self.stages
+        tile.reads_on = self.stages and self.staged.reads_on
         if self.gather:
             tile.flip ^= self.matrix_flip
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &s.zero_tap, 1, self.depth, self.depth

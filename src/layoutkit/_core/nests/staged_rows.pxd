@@ -30,6 +30,7 @@ cdef class StagedRows:
     cdef int64_t *low               # of each sort: the rows [low, high] that the first outputs read
     cdef int64_t *high
     cdef int64_t reach              # the largest of those
+    cdef bint reads_on              # beyond the last positions others of their distance may be read, up to a whole tile
     cdef int64_t plane_bytes        # of the rows of an image, or of a plane of it
     cdef int64_t bytes              # of the buffer
     cdef int64_t *tap               # offsets of the taps

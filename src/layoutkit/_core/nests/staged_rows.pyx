@@ -65,6 +65,7 @@ cdef class StagedRows:
             self.pitch = aligned(self.pixel_bytes)
         self.step = 1 if self.sparse else g.stride[2]
         self.row_bytes = width * self.step * self.pitch
+        self.reads_on = width * g.out[1] > 1  # else each has a plane of its own, and they lie as far apart as these
         self.columns = 1 if folded else g.kernel[2]
         self.taps = g.kernel[1] * self.columns
         end = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1
