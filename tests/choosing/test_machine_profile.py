@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import using_isa
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
@@ -36,6 +37,10 @@ def kept(cache_dir):
         machine_profile.save(machine_profile.path(cost_table.path), here)
 
     return keep
+
+
+def unmeasured():
+    return machine_profile.presumed(registry.isa())
 
 
 def seconds(problem):
@@ -100,7 +105,7 @@ def test_what_prevents_it_only_leaves_estimates_as_they_are(cache_dir, monkeypat
     monkeypatch.setattr(machine_profile, "measure", nothing)
     assert not measure_once(cost_table.path)
     assert not measure_once(cache_dir / "gone" / "costs-1.json")
-    assert model.this_machine() == UNIT_SCALE
+    assert model.this_machine() == unmeasured()
 
 
 @pytest.mark.parametrize(("mode", "measures"), [("measure", True), ("learn", False), ("estimate", False)])
@@ -142,15 +147,15 @@ def test_files_that_hold_none_do_not_count(cache_dir, text):
     file.write_text(text)
     assert machine_profile.read(file) is None
     machine_profile.read.cache_clear()
-    assert model.this_machine() == UNIT_SCALE
+    assert model.this_machine() == unmeasured()
 
 
 def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
-    assert model.this_machine() == UNIT_SCALE
+    assert model.this_machine() == unmeasured()
     kept(stream=2.0, partial=1e9)
     assert model.this_machine().figures == pytest.approx(UNIT_SCALE._replace(stream=2.0, partial=MAX_RATIO).figures)
     before = lk.tuning("off")
-    assert model.this_machine() == UNIT_SCALE  # the same choice every time, whatever was measured
+    assert model.this_machine() == unmeasured()  # the same choice every time, whatever was measured
     lk.tuning(before)
 
 
@@ -174,6 +179,24 @@ def test_a_row_is_as_fast_as_its_peak_row_where_both_machines_know_it(here, ther
     ours, theirs = UNIT_SCALE._replace(fma_f32=2.0, steps=here), UNIT_SCALE._replace(steps=there)
     with machine_profile.scaled(ours.relative_to(theirs)):
         assert flops_per_second(row) == pytest.approx(before / factor)
+
+
+@pytest.mark.parametrize("isa", [*registry.isas(), *registry.isas(emulated=True)])
+def test_a_machine_with_tiles_is_not_taken_for_one_without(cache_dir, isa):
+    with using_isa(isa):
+        assert model.this_machine() == (machine_profile.WITH_TILES if "amx" in isa else UNIT_SCALE)
+
+
+def test_steps_of_tiles_count_as_what_estimates_assume():
+    """The shipped costs are of a machine without; float32 says nothing of them."""
+    rows = [k for k in registry.kernels("gemm", all_isas=True) if k.tile.peak in machine_profile.TILE_STEPS]
+    ours = UNIT_SCALE._replace(fma_f32=2.0, steps=tuple((t, 3 * x) for t, x in machine_profile.TILE_STEPS.items()))
+    for row in rows:
+        before = flops_per_second(row)
+        with machine_profile.scaled(ours.relative_to(UNIT_SCALE)):
+            assert flops_per_second(row) == pytest.approx(before / 3)
+        if not row.tile.components:
+            assert machine_profile.TILE_STEPS[row.tile.peak] == pytest.approx(2e9 / row.tile.lane_flops)
 
 
 @pytest.mark.parametrize(("figure", "problem"), [("fma_f32", CONV), ("stream", LARGE), ("copy_memory", EVEN)])

@@ -4,6 +4,9 @@ The constants of estimates are those of the machine that the shipped costs were 
 them. That of this machine is measured in a second and stored beside its cost table: by `python -m layoutkit.bench`, or
 by the first process that saves costs there. `scale` is the ratio of the two, figure by figure: how many times as long
 everything takes here. Corrections by cost tables are relative to that.
+
+Until it is measured a machine counts as the one of the shipped costs. Only one with a tile unit, which that has not,
+cannot be it: it counts as one of its own kind (`WITH_TILES`).
 """
 
 from __future__ import annotations
@@ -83,9 +86,9 @@ class MachineProfile(NamedTuple):
         return MachineProfile._make((*figures, tuple((types, round(x, digits)) for types, x in self.steps)))
 
     def relative_to(self, other: MachineProfile) -> MachineProfile:
-        """Each figure that both have, divided by the other machine's."""
+        """Each figure that both have, divided by the other machine's; steps of a tile unit by those of `TILE_STEPS`."""
         figures = map(_ratio, self.figures, other.figures)
-        both = ((types, x, other.step(types)) for types, x in self.steps)
+        both = ((types, x, other.step(types) or TILE_STEPS.get(types)) for types, x in self.steps)
         return MachineProfile._make(
             (*figures, tuple((types, _ratio(x, theirs)) for types, x, theirs in both if theirs))
         )
@@ -97,6 +100,13 @@ def _ratio(a: float, b: float) -> float:
 
 FIGURES = MachineProfile._fields[:-1]  # that every profile has
 UNIT_SCALE = MachineProfile._make((*[1.0] * len(FIGURES), ()))
+# What the constants of rows on tile units stand for (`lane_flops` of kernels.h): no shipped costs have steps of theirs.
+TILE_STEPS = {"bf16_tiles": 2 / 92, "u8s8_tiles": 2 / 92}
+# An Intel Xeon of that rate over an AMD EPYC (Zen 5): 2.9 GHz to 3.8, and VDPBF16PS takes it two cycles of both ports
+# where other multiplications take one of one.
+WITH_TILES = UNIT_SCALE._replace(
+    fma_f32=1.3, fma_f64=1.3, steps=(("bf16", 5.1), ("u8s8", 1.36), ("s16", 1.36), *((t, 1.0) for t in TILE_STEPS))
+)
 _scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 
@@ -104,6 +114,12 @@ def scale() -> MachineProfile:
     """How many times as long each figure is as on the machine that the constants of estimates are of."""
     current = _scale.get()
     return UNIT_SCALE if current is None else current
+
+
+@lru_cache(16)
+def presumed(isa: str) -> MachineProfile:
+    """The scale of a machine that was not measured, from the rows of the instruction set in use."""
+    return WITH_TILES if any(k.types in TILE_STEPS for k in registry.kernels("peak")) else UNIT_SCALE
 
 
 @contextlib.contextmanager

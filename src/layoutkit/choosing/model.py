@@ -67,12 +67,12 @@ def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
 def this_machine() -> machine_profile.MachineProfile:
     """The scale of this machine: its profile over that of the machine which the shipped costs were measured on.
 
-    All figures are 1 while one of the two is unknown, and where the cost table does not count.
+    While one of the two is unknown, and where the cost table does not count, it is what the instruction set tells.
     """
     here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
     shipped_machine = packaged(registry.isa()).machine if here else {}
     theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
-    return here.relative_to(theirs) if here and theirs else machine_profile.UNIT_SCALE
+    return here.relative_to(theirs) if here and theirs else machine_profile.presumed(registry.isa())
 
 
 def log_errors(key: str, costs: Mapping[str, Cost], isa: str) -> dict[str, float]:
