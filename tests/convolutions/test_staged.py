@@ -12,6 +12,7 @@ from random_cases.deciding import let_one_decide
 
 import layoutkit as lk
 from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.ranking import rank
 from layoutkit.convolutions.algorithms.staged import Staged
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.types import TYPES
@@ -114,3 +115,11 @@ def test_what_cannot_win_on_tile_units_is_no_candidate():
         assert any("bf16x3" in c.name for c in ConvTask.parse(problem.replace("bf16", "f16")).candidates())
         assert not any(stages(c.name) for c in ConvTask.parse(problem.replace("3x3", "1x1")).candidates())
     assert not any(stages(c.name) for c in ConvTask.parse(problem).candidates() if "amx" not in c.name)
+
+
+@pytest.mark.parametrize("types", ["bf16", "u8s8_u8"])
+def test_first_layers_are_staged(types):
+    """On a processor whose other bfloat16 multiplies at a quarter of float32's rate, as one with tiles does."""
+    with using_isa(ISA):
+        task = ConvTask.parse(f"conv n1 c3 224x224 o64 k7x7 s2x2 p3+3,3+3 d1x1 g1 NHWC>NHWC {types} standard t1")
+        assert rank(task)[0].candidate.name.startswith("folded staged ")

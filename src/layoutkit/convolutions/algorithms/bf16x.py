@@ -69,7 +69,7 @@ class Bf16Components(PixelSums):
         return split + (0 if in_place else super().gathering(p))
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """Tiles multiply so fast that they may wait for the filter."""
+        """Tiles multiply so fast that they wait for the filter."""
         tiles = self.tiles(p, kernel, threads)
         panels = p.groups * -(-columns_of(p) // kernel.nr)
         filter_bytes = panels * kernel.nr * self.row_bytes(p, kernel)
@@ -78,7 +78,7 @@ class Bf16Components(PixelSums):
         if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
             read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS * scale().copy_l3 / threads
         # threads that share a block each split its rows
-        return max(seconds_of(tiles.cycles, kernel), read) + self.gathering(p) / min(threads, blocks)
+        return seconds_of(tiles.cycles, kernel) + read + self.gathering(p) / min(threads, blocks)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         return self.rows_of(p, kernel, threads, arrays, (CHUNK_K // kernel.kr, NEVER))

@@ -26,14 +26,16 @@ from .base import steps_at_once, tile_of
 from .folded import Folded, folded
 from .sums import (
     GATHER_BYTES_PER_SECOND,
-    GATHER_RUN_SECONDS,
     LINE_BYTES,
+    LOADED_BYTES_PER_SECOND,
     MAX_ROW_BLOCK_BYTES,
     PixelSums,
+    panels_of,
     seconds_of,
     units_of,
 )
 
+RUN_SECONDS = 1.3e-9  # of a run that is copied with the others of its row
 MAX_STAGED_BYTES = 1 << 20  # of the rows that one row of outputs reads
 
 
@@ -82,8 +84,11 @@ class Staged(PixelSums):
         """Bytes that are staged for each position, those of rows that blocks share aside."""
         g = geometry(p)
         sorts = len({i * g.dilation[1] % g.stride[1] for i in range(min(g.kernel[1], g.stride[1]))})
-        pixels = 1 if self.folds or g.kernel[2] == 1 else g.stride[2]
-        return self.pitch(p, kernel) * sorts * pixels
+        return self.pitch(p, kernel) * sorts * self.step(g)
+
+    def step(self, g: Geometry) -> int:
+        """Staged pixels from a position to the next."""
+        return 1 if self.folds or g.kernel[2] == 1 else g.stride[2]
 
     def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
         return MAX_ROW_BLOCK_BYTES
@@ -98,15 +103,25 @@ class Staged(PixelSums):
         return self.tiles_of(padded, computed, self.row_bytes(p, kernel), kernel, threads)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        g, tiles = geometry(p), self.tiles(p, kernel, threads)
-        row = positions(g, self.folds) * self.row_bytes(p, kernel)
-        lines = g.n * g.out[0] * g.out[1]
+        g, tiles, pitch = geometry(p), self.tiles(p, kernel, threads), self.pitch(p, kernel)
+        width, lines = positions(g, self.folds), g.n * g.out[0] * g.out[1]
+        row = width * self.row_bytes(p, kernel)
         blocks = max(1.0, lines * row / self.block_bytes(p, kernel))
         rows = lines + blocks * (1 + (g.kernel[1] - 1) * g.dilation[1] / g.stride[1])
-        runs = row / self.pitch(p, kernel) if self.folds or self.run_in_memory(p) < p.ic // p.groups else 1
-        # read, written, and read by tiles from the second cache
-        copied = 3 * row / GATHER_BYTES_PER_SECOND * scale().copy_l2 + runs * GATHER_RUN_SECONDS * scale().run
-        return seconds_of(tiles.cycles, kernel) + rows * p.groups * copied / threads
+        # read and written; the pixels of a folded row overlap where they are read
+        moved = row * (1 + (min(1.0, g.stride[2] / g.kernel[2]) if self.folds else 1))
+        copied = moved / GATHER_BYTES_PER_SECOND * scale().copy_l2
+        copied += row / pitch * self.runs(p, kernel) * RUN_SECONDS * scale().run
+        loaded = panels_of(p, kernel) * lines * g.kernel[1] * width * self.step(g) * pitch
+        seconds = rows * p.groups * copied + loaded / LOADED_BYTES_PER_SECOND * scale().copy_l2
+        return seconds_of(tiles.cycles, kernel) + seconds / threads
+
+    def runs(self, p: ConvProblem, kernel: Kernel) -> float:
+        """Runs that are copied one by one for each staged pixel."""
+        channels, run = p.ic // p.groups, max(1, self.run_in_memory(p))
+        if self.folds:
+            return 1
+        return 0 if run == channels and run * p.types.src.itemsize == self.pitch(p, kernel) else -(-channels // run)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         computed, item = self.computed(p), p.types.src.itemsize

@@ -41,6 +41,8 @@ GATHER_BYTES_PER_SECOND = 50e9  # read and written in L2
 GATHER_RUN_SECONDS = 4e-9  # overhead of each contiguous run that is copied
 GATHER_RUN_PIXELS = 32  # of an NCHW row, at most, that are copied as one run
 STAGED_RUN = 64  # units of k whose copies take as long as the pointers of rows, where several are loaded at once
+COMPARED_POINTERS = 3  # that are looked at in the time of one, where all lie equally far apart
+LOADED_BYTES_PER_SECOND = 300e9  # into tiles from L2, beyond the time that loads from L1 take
 STRIDED_PIXELS_PER_RUN = 8  # pixels that are copied one by one in the time of a run
 
 
@@ -48,6 +50,11 @@ def columns_of(p: ConvProblem) -> int:
     """Output channels of a group that are written, pads included."""
     block = p.dst.block(1)
     return -(-(p.oc // p.groups) // block) * block
+
+
+def panels_of(p: ConvProblem, kernel: Kernel) -> int:
+    """Panels of the filter, of all groups."""
+    return p.groups * -(-columns_of(p) // kernel.nr)
 
 
 def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:
@@ -161,15 +168,27 @@ class PixelSums(_Sums):
         if (at_once := steps_at_once(kernel)) > 1:  # one pointer tells where all rows are, or they are copied
             summed = units * p.taps if self.gather else units
             units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
-            run = units * p.taps if self.gather or self.stages or equidistant(p) else min(STAGED_RUN, 2 * units)
+            in_place = self.gather or self.stages or equidistant(p)
+            run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
         leaves_out = not self.gather and not self.stages and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
         return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads)
 
+    def loading(self, p: ConvProblem, kernel: Kernel) -> float:
+        """Seconds that a tile unit waits for the second cache, on one thread: each panel loads all pixels again, which
+        the taps of a row find in the first cache."""
+        if steps_at_once(kernel) == 1:
+            return 0.0
+        pixel = self.row_bytes(p, kernel)
+        if not self.gather:
+            pixel *= p.taps // p.kernel[-1] * min(p.stride[-1], p.kernel[-1])
+        return panels_of(p, kernel) * self.pixels(p) * pixel / LOADED_BYTES_PER_SECOND * scale().copy_l2
+
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return seconds_of(self.tiles(p, kernel, threads).cycles, kernel) + self.gathering(p) / threads
+        cycles = self.tiles(p, kernel, threads).cycles
+        return seconds_of(cycles, kernel) + (self.gathering(p) + self.loading(p, kernel)) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr], of units [..][taps][units][nr][kr]; bias ->

@@ -273,7 +273,7 @@ double LK_NAME(LK_PASTE(peak_, TILE_PEAK))(int64_t n)
  * took 100 ns and 39 ns a step, where the products alone take 23; and 85 or more where rows of A are staged. */
 static const lk_tile tile = {
     .peak = LK_STR(TILE_PEAK), .lane_flops = 92e9, .k_tile = UNITS * LK_KR, .alignment = 1, .tile_cycles = 1000,
-    .row_cycles = 40, .load_cycles = 1.6, .pointer_cycles = 70, .rows_at_once = TILE_ROWS,
+    .row_cycles = 40, .load_cycles = 1.4, .pointer_cycles = 70, .rows_at_once = TILE_ROWS,
 };
 const lk_kernel LK_ROWS(gemm_tiles)[] = {
     LK_ROW(LK_GEMM, LK_TYPED(gemm_32x32), LK_STR(LK_KIND), LK_LANES, MR, NR, .tile = &tile, .enter = enter, .leave = leave),
