@@ -109,6 +109,28 @@ def test_random_numbers_are_drawn_anew():
 
 
 @torch.no_grad()
+def test_buffers_that_change():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            self.count.add_(1)
+            return torch.relu(self.linear(x)) * self.count + 1
+
+    torch.manual_seed(3)
+    model, x = Counting().eval(), torch.randn(2, 4)
+    ours = copy.deepcopy(model)
+    optimized = lt.optimize(ours, x)
+    assert ours.count == 0
+    for _ in range(3):
+        close(optimized(x), model(x))
+        assert ours.count == model.count
+
+
+@torch.no_grad()
 def test_narrow_products():
     model, x = network(), torch.randn(1, 3, 32, 32)
     want = model(x)
@@ -134,6 +156,15 @@ def test_gradients_are_refused():
     with pytest.raises(RuntimeError, match="no gradients"):
         optimized(torch.randn(1, 3, 8, 8, requires_grad=True))
     assert not optimized(torch.randn(1, 3, 8, 8)).requires_grad
+
+
+def test_models_that_cannot_be_exported():
+    class Deciding(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x - 1
+
+    with pytest.raises(RuntimeError, match="takes it in pieces"):
+        lt.optimize(Deciding().eval(), torch.ones(3))
 
 
 def test_arguments():

@@ -55,7 +55,7 @@ class Part(torch.nn.Module):
         ]
         self._outputs = [(name, name in translator.permuted) for name in graph.outputs]
         self._is_single = not isinstance(_output(root), (tuple, list))
-        self.program = Model(graph, dtype=dtype, threads=None)
+        self.program = Model(graph, dtype=dtype, threads=torch.get_num_threads())
 
     def forward(self, *tensors: torch.Tensor) -> Any:
         arrays = {name: _array(tensors[i], permuted) for i, name, permuted in self._inputs}
@@ -143,6 +143,20 @@ class Optimized(torch.nn.Module):
             outputs = plan(leaves)
         return pytree.tree_unflatten(outputs if isinstance(outputs, (tuple, list)) else [outputs], out_spec)
 
+    def prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Plan for arguments like these. They are called with, unless what stays torch's might change something.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As of a call.
+        """
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        plan, _ = self._plan(leaves, spec, args, kwargs)
+        if not plan.refused:
+            with torch.no_grad():
+                plan(leaves)
+
     def _plan(self, leaves: Sequence[Any], spec: Any, args: tuple, kwargs: dict) -> tuple[Plan, Any]:
         described = [_described(leaf) for leaf in leaves]
         key = spec, tuple(described), torch.get_num_threads()
@@ -156,7 +170,13 @@ class Optimized(torch.nn.Module):
     def _made(self, leaves: Sequence[Any], args: tuple, kwargs: dict) -> tuple[Plan, Any]:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch.export warns of what is torch's own
-            exported = torch.export.export(self._model, args, kwargs).run_decompositions(decompositions())
+            try:
+                exported = torch.export.export(self._model, args, kwargs).run_decompositions(decompositions())
+            except Exception as error:
+                raise RuntimeError(
+                    "optimize: torch.export, which it needs, cannot take the model (see above); "
+                    "torch.compile(model, backend='layoutkit') takes it in pieces"
+                ) from error
         root = exported.module(check_guards=False)
         root.graph.set_codegen(torch.fx.graph.CodeGen())  # flat arguments and results
         root.recompile()
@@ -225,5 +245,5 @@ def optimize(model: torch.nn.Module, example_inputs: Any = None, dtype: torch.dt
         raise ValueError(f"optimize: dtype {dtype}: expected None, torch.float32, torch.bfloat16 or torch.float16")
     optimized = Optimized(model, DTYPES[dtype]).eval()
     if example_inputs is not None:
-        optimized(*(example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)))
+        optimized.prepare(*(example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)))
     return optimized

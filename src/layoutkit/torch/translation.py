@@ -151,7 +151,10 @@ class Support(OperatorSupportBase):
 
     def __init__(self, root: fx.GraphModule, known: Mapping[fx.Node, torch.Tensor]) -> None:
         self.refused: dict[fx.Node, str] = {}
-        self._constants = constants = {*known, *(n for n in root.graph.nodes if n.op == "get_attr")}
+        attributes = {n for n in root.graph.nodes if n.op == "get_attr"}
+        changed = changed_attributes(root)
+        self.changing = {n for n in attributes if n.target in changed}
+        self._constants = constants = {*known, *(attributes - self.changing)}
         for node in root.graph.nodes:
             if node.op not in CALLS:
                 continue
@@ -182,7 +185,17 @@ class Support(OperatorSupportBase):
         translator.translated(node)
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
-        return node.op == "get_attr" or (node.op in CALLS and node not in self.refused)
+        if node.op == "get_attr":
+            return node not in self.changing
+        return node.op in CALLS and node not in self.refused
+
+
+def changed_attributes(root: fx.GraphModule) -> set[Any]:
+    """The attributes that a graph writes to: buffers that count, say."""
+    writers = (
+        n for n in root.graph.nodes if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable
+    )
+    return {of.target for node in writers for of in node.all_input_nodes if of.op == "get_attr"}
 
 
 def partitioned(root: fx.GraphModule, support: Support) -> tuple[fx.GraphModule, list[str]]:
@@ -197,6 +210,8 @@ def constants_of(
 ) -> dict[fx.Node, torch.Tensor]:  # fmt: skip
     """The placeholders of a part that are given constants of the whole."""
     found = dict(known)
-    found |= {n: attribute(root, n.target) for n in call.all_input_nodes if n.op == "get_attr"}
+    changed = changed_attributes(root)  # type: ignore[arg-type]
+    given = (n for n in call.all_input_nodes if n.op == "get_attr" and n.target not in changed)
+    found |= {n: attribute(root, n.target) for n in given}
     placeholders = [node for node in part.graph.nodes if node.op == "placeholder"]
     return {node: found[given] for node, given in zip(placeholders, call.args) if given in found}  # type: ignore[index]
