@@ -114,6 +114,15 @@ def test_outputs():
     wide = np.zeros((5, 12), np.float32)[:, ::2]
     assert ndi.gaussian_filter(x, 1, output=wide) is wide
     np.testing.assert_allclose(wide, want, rtol=1e-6)
+    swapped = np.zeros((5, 6), ">f4")
+    for name, args in (
+        ("gaussian_filter", (1,)),
+        ("minimum_filter", (3,)),
+        ("correlate", ([[1, 2]],)),
+        ("shift", (1,)),
+    ):
+        getattr(ndi, name)(x.astype(">f8"), *args, output=swapped)
+        np.testing.assert_allclose(swapped, getattr(scipy, name)(x, *args), rtol=1e-5, atol=1e-12)
     assert ndi.gaussian_filter(x.tolist(), 1).dtype == np.float64
     assert ndi.gaussian_filter(x, 1, output="f4").dtype == np.float32
     np.testing.assert_array_equal(ndi.gaussian_filter(x, 0), x)

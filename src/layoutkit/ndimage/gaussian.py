@@ -44,8 +44,12 @@ def gaussian_window(
     size = int(truncate * sigma + 0.5) if radius is None else radius
     if not isinstance(size, int | np.integer) or size < 0:
         raise ValueError(f"{what}: radius must be a nonnegative integer, got {radius!r}")
-    weights = gaussian_weights(sigma, order, int(size))
-    return windows.weighed(weights, axis, int(size), mode_of(mode, what))
+    return _window(sigma, order, int(size), axis, mode_of(mode, what))
+
+
+@lru_cache(256)
+def _window(sigma: float, order: int, radius: int, axis: int, mode: str) -> windows.Windows:
+    return windows.weighed(gaussian_weights(sigma, order, radius), axis, radius, mode)
 
 
 @filters

@@ -113,7 +113,8 @@ def _sampled(
     if mode == "grid-constant":  # beyond a margin nothing changes any more
         x, pad = np.pad(x.astype(np.float64), MARGIN, constant_values=cval), pad + MARGIN
     x = np.ascontiguousarray(x, np.float32 if x.dtype.name in EXACT_IN_F32 else np.float64)
-    kept = y.dtype if y.dtype.name in ELEMENTS else np.dtype(np.float32 if y.dtype.name == "float16" else np.float64)
+    own = y.dtype.newbyteorder("=")
+    kept = own if own.name in ELEMENTS else np.dtype(np.float32 if own.name == "float16" else np.float64)
     kept = np.dtype(np.uint8) if kept.name == "bool" else kept
     to = target(y, x, kept)
     steps = [s // x.itemsize for s in x.strides]

@@ -57,7 +57,7 @@ def weighed(
     threads: int | None, what: str,
 ) -> None:  # fmt: skip
     """Write to y the sums of elements by weights."""
-    source, result = x.dtype, y.dtype
+    source, result = x.dtype, y.dtype.newbyteorder("=")
     if source.name in ("float16", "int64", "uint64"):
         x = x.astype(np.float32 if source.kind == "f" else np.float64)
     small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")

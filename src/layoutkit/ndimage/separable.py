@@ -50,7 +50,7 @@ def summed(
     x: np.ndarray, y: np.ndarray, passes: Sequence[Windows], cval: float, threads: int | None, what: str
 ) -> None:
     """Write to y weighted sums, or means, of windows along one axis after another."""
-    source, result = x.dtype, y.dtype
+    source, result = x.dtype, y.dtype.newbyteorder("=")
     if result.name == "uint64" and len(passes) > 1:  # what is between is cast to it by numpy
         for p in passes[:-1]:
             between = empty(y.shape, result, what, used_with=x)
