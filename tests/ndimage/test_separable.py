@@ -171,3 +171,21 @@ x = np.zeros((4, 5))
 def test_errors_help(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32", "float64"])
+def test_constants_outside_of_volumes(dtype):
+    volume = np.random.default_rng(0).integers(0, 100, (7, 9, 70)).astype(dtype)
+    for name, args in (("gaussian_filter", [1.0]), ("uniform_filter", [3]), ("sobel", [0]), ("minimum_filter", [3])):
+        got, want = (getattr(lib, name)(volume, *args, mode="constant", cval=5.0) for lib in (ndi, scipy))
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+    got, want = (lib.gaussian_filter(volume, 1, [0, 1], mode="constant", cval=5.0, axes=(2, 0)) for lib in (ndi, scipy))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32"])
+def test_means_of_constants_are_these_constants(dtype):
+    for size in range(1, 70):  # of some the reciprocal is too small
+        constant = np.full((3, 80), 97, dtype)
+        np.testing.assert_array_equal(ndi.uniform_filter1d(constant, size), constant)
+        np.testing.assert_array_equal(ndi.uniform_filter1d(constant, size, 0), constant)
