@@ -62,17 +62,36 @@ LK_INLINE ints load_ints(const char *p, const int e)
 #endif
 }
 
+/* gcc 12 would make doubles of the halves of a vector. */
+LK_INLINE vf from_ints(ints v)
+{
+#if defined(__AVX512F__) && LK_BITS == 64
+    return (vf)_mm512_cvtepi32_pd((__m256i)v);
+#else
+    return __builtin_convertvector(v, vf);
+#endif
+}
+
+LK_INLINE vf from_floats(floats v)
+{
+#if defined(__AVX512F__) && LK_BITS == 64
+    return (vf)_mm512_cvtps_pd((__m256)v);
+#else
+    return __builtin_convertvector(v, vf);
+#endif
+}
+
 LK_INLINE vf load_elements(const char *p, const int e)
 {
     if (e == LK_OWN)
         return *(const vf *)p;
     if (e == LK_F32)
-        return __builtin_convertvector(*(const floats *)p, vf);
+        return from_floats(*(const floats *)p);
     if (e == LK_F64)
         return __builtin_convertvector(*(const doubles *)p, vf);
     if (e == LK_U32)
         return __builtin_convertvector(*(const naturals *)p, vf);
-    return __builtin_convertvector(load_ints(p, e), vf);
+    return from_ints(load_ints(p, e));
 }
 
 /* The first n elements; the rest of the vector is 0. */
@@ -147,7 +166,7 @@ LK_INLINE vf cast_to(vf v, const int e)
         i = i << 24 >> 24;
     else if (e == LK_S16)
         i = i << 16 >> 16;
-    return __builtin_convertvector(i, vf);
+    return from_ints(i);
 }
 
 LK_INLINE void store_elements(char *p, vf v, const int e)

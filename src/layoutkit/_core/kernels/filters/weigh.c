@@ -36,7 +36,7 @@ LK_INLINE vf load_pair(const char *a, const char *b, const int e, const int kind
 {
     if (bytes_of(e) < 4) {
         const ints i = load_ints(a, e), j = load_ints(b, e);
-        return __builtin_convertvector(kind == LK_WEIGH_SUMS ? i + j : i - j, vf);
+        return from_ints(kind == LK_WEIGH_SUMS ? i + j : i - j);
     }
     const vf x = load_elements(a, e), y = load_elements(b, e);
     return kind == LK_WEIGH_SUMS ? x + y : x - y;
