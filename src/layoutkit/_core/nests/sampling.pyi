@@ -6,6 +6,7 @@ import numpy as np
 from .operation import Operation
 
 MARGIN: int
+TYPES: dict[str, int]
 MAX_RANK: int
 
 class Sampling(Operation):

@@ -5,6 +5,8 @@ import numpy as np
 
 from .operation import Operation
 
+TYPES: dict[str, int]
+
 class Separable(Operation):
     def __new__(
         cls, arrays: Sequence[np.ndarray], kind: str, types: tuple[str, str, str], outer: Sequence[tuple[int, ...]],

@@ -15,13 +15,13 @@ from ..kernels.filters cimport LK_BAND_ROWS, LK_WEIGH_BAND, lk_cast_fn, lk_cast_
 from ..ndarray cimport NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport lk_claim, lk_portions, threads_for
-from .convert import TYPES as KNOWN
+from .convert import TYPES as _KNOWN
 from .executor cimport aligned, ceil_div, elements, share
 from .operation cimport Operation
 
 import_array()
 
-TYPES = KNOWN | {"u64": KNOWN["s64"]}  # which are as wide
+TYPES = _KNOWN | {"u64": _KNOWN["s64"]}  # which are as wide
 
 cdef enum:
     MAX_LOOPS = 32
