@@ -127,7 +127,15 @@ class Plan:
 
 
 class Optimized(torch.nn.Module):
-    """A model as `optimize` returns it: called as the model is, with inputs of any shapes, planned once for each."""
+    """A model as `optimize` returns it: called as the model is, with inputs of any shapes, planned once for each.
+
+    Parameters
+    ----------
+    model : Module
+        In eval mode.
+    dtype : {"float32", "bfloat16", "float16"}
+        What convolutions and products multiply.
+    """
 
     def __init__(self, model: torch.nn.Module, dtype: str) -> None:
         super().__init__()
