@@ -207,3 +207,53 @@ IMAGES = {
 def test_images(name):
     torch.manual_seed(3)
     check(IMAGES[name], T(2, 6, 8, 8), tolerance=2e-5)
+
+
+INTEGERS = {
+    "rsqrt": torch.rsqrt,
+    "round": torch.round,
+    "cumsum of a number": lambda x: x.sum().cumsum(0),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(name):
+    check(INTEGERS[name], torch.arange(1, 7).reshape(2, 3).to(torch.int8))
+
+
+REFUSED = {
+    "a number that the type has not": lambda x: (x + -1, x < 300, x.clamp(-1, 1)),
+    "sign of bool": lambda x: torch.sign(x > 2),
+    "resize": lambda x: f.interpolate(x, size=(7, 9), mode="bilinear"),
+    "conv": lambda x: f.conv2d(x, x),
+    "softmax": lambda x: x.double().sum().softmax(0),
+    "topk": lambda x: tuple(x.sum().topk(1)),
+    "argmax": lambda x: x.sum().argmax(-1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    x = torch.randint(0, 9, (1, 1, 5, 5), dtype=torch.uint8)
+    plan = planned(REFUSED[name], x)
+    assert plan.refused
+    torch.testing.assert_close(plan([x]), REFUSED[name](x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("factors", [(2.3, 1.1), (2.3, 2.3), (1.2, 1.7)])
+def test_nearest_by_factors_that_give_the_size_or_twice_it(factors):
+    check(lambda x: f.interpolate(x, scale_factor=factors), T(1, 2, 3, 7))
+
+
+@pytest.mark.parametrize("is_bool", [False, True])
+def test_attention_of_rows_without_keys(is_bool):
+    mask = torch.ones(5, 6, dtype=torch.bool)
+    mask[2] = False
+    if not is_bool:
+        mask = torch.where(mask, 0.5, -float("inf"))
+    check(lambda *given: f.scaled_dot_product_attention(*given), T(2, 4, 5, 8), T(2, 4, 6, 8), T(2, 4, 6, 8), mask)
+
+
+def test_addmm_without_bias():
+    bias = torch.tensor([float("nan"), 1.0])
+    check(lambda *given: torch.addmm(*given, beta=0), bias, T(3, 4), T(4, 2))

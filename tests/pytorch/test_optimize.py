@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -176,3 +177,79 @@ def test_arguments():
         lt.optimize(network(), dtype=torch.int8)
     with pytest.raises(TypeError, match="meta"):
         lt.optimize(network(), torch.zeros(1, 3, 8, 8, device="meta"))
+
+
+class Function(nn.Module):
+    """A model of a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def compiled(function):
+    return lt.optimize(Function(function).eval())
+
+
+def same(got, want):
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+@torch.no_grad()
+def test_numbers_of_other_types_are_other_arguments():
+    optimized, x = compiled(torch.mul), torch.arange(3)
+    for number in (1, True, 1.0, 0, -0.0, float("nan")):
+        same(optimized(x, number), x * number)
+
+
+@torch.no_grad()
+def test_results_that_are_constants_may_be_written_to():
+    optimized = compiled(lambda x: (x + 1, torch.arange(3)))
+    for _ in range(2):
+        found = optimized(torch.zeros(2))[1]
+        assert found.tolist() == [0, 1, 2]
+        found += 5
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64, torch.uint16])
+@torch.no_grad()
+def test_arguments_without_a_translation_are_passed_on(dtype):
+    x, other = torch.ones(3), torch.ones(3).to(dtype)
+    y, z = compiled(lambda x, other: (x + 1, other))(x, other)
+    same(y, x + 1)
+    assert z is other
+    same(compiled(lambda x, other: x + 1)(x, other), x + 1)
+
+
+@torch.no_grad()
+def test_all_results_of_an_operator():
+    x = torch.randn(1, 2, 6, 6)
+    for function in (
+        lambda x: nn.functional.max_pool2d(x, 2, return_indices=True),
+        lambda x: torch.native_dropout(x, 0.5, False),
+        lambda x: torch.native_layer_norm(x, (6,), None, None, 1e-5),
+    ):
+        for got, want in zip(compiled(function)(x), function(x), strict=True):
+            same(got, want)
+
+
+@torch.no_grad()
+def test_autocast():
+    model, x = nn.Linear(4, 4).eval(), torch.randn(2, 4)
+    optimized = lt.optimize(model)
+    for enabled in (False, True, False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            assert optimized(x).dtype == model(x).dtype
+
+
+def test_threads():
+    model = nn.Linear(4, 4).eval().requires_grad_(False)
+    optimized = lt.optimize(model)
+    inputs = [torch.randn(n, 4) for n in range(1, 4)] * 3
+    wanted = [model(x) for x in inputs]  # torch.export changes a model while it looks at it
+    with ThreadPoolExecutor(4) as pool:
+        for got, want in zip(pool.map(optimized, inputs), wanted):
+            same(got, want)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,6 @@ from ..graph.model import Model
 from .translation import (
     Support,
     Translator,
-    _Constant,
     constants_of,
     decompositions,
     in_channels_last,
@@ -25,6 +25,8 @@ from .translation import (
 
 MAX_PLANS = 8  # of a model, for inputs of different shapes
 DTYPES = {None: "float32", torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
+_exporting = threading.Lock()  # torch.export is for one thread at a time
 
 
 class Part(torch.nn.Module):
@@ -61,7 +63,7 @@ class Part(torch.nn.Module):
         arrays = {name: _array(tensors[i], permuted) for i, name, permuted in self._inputs}
         found = self.program.run(arrays)
         outputs = [_tensor(found[name], permuted) for name, permuted in self._outputs]
-        results = [of.value if isinstance(of, _Constant) else outputs[of] for of in self._results]
+        results = [outputs[of] if isinstance(of, int) else of.of(tensors) for of in self._results]
         return results[0] if self._is_single else results
 
 
@@ -167,12 +169,19 @@ class Optimized(torch.nn.Module):
 
     def _plan(self, leaves: Sequence[Any], spec: Any, args: tuple, kwargs: dict) -> tuple[Plan, Any]:
         described = [_described(leaf) for leaf in leaves]
-        key = spec, tuple(described), torch.get_num_threads()
+        cast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        key = spec, tuple(described), torch.get_num_threads(), cast
         found = self._plans.get(key)
-        if found is None:
-            if len(self._plans) >= MAX_PLANS:
-                del self._plans[next(iter(self._plans))]
-            found = self._plans[key] = self._made(leaves, args, kwargs)
+        if found is not None:
+            return found
+        with _exporting:
+            found = self._plans.get(key)
+            if found is None:
+                found = self._made(leaves, args, kwargs)
+                plans = dict(self._plans)  # other threads may be reading
+                if len(plans) >= MAX_PLANS:
+                    del plans[next(iter(plans))]
+                self._plans = plans | {key: found}
         return found
 
     def _made(self, leaves: Sequence[Any], args: tuple, kwargs: dict) -> tuple[Plan, Any]:
@@ -194,7 +203,7 @@ class Optimized(torch.nn.Module):
     def explain(self) -> str:
         """How the shapes that were met run: the number of parts, what stayed torch's, and the plan of each part."""
         lines = []
-        for (_, described, _), (plan, _) in self._plans.items():
+        for (_, described, *_), (plan, _) in self._plans.items():
             lines.append(f"inputs {', '.join(map(str, described))}: {len(plan.parts)} part(s)")
             lines += [f"  torch runs {name}: no translation of {why}" for name, why in plan.refused.items()]
             lines += [part.program.explain() for part in plan.parts]
@@ -210,7 +219,7 @@ class Optimized(torch.nn.Module):
 def _described(leaf: Any) -> Any:
     """What a plan depends on: of a tensor its shape, type and format, else the value."""
     if not isinstance(leaf, torch.Tensor):
-        return leaf
+        return type(leaf), leaf.hex() if isinstance(leaf, float) else leaf  # True is not 1, nor 1.0, nor 0.0 -0.0
     if leaf.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "an optimized model has no gradients: call it under torch.no_grad(), or with detached inputs"

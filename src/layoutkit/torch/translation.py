@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ..graph.ir import Graph
-from .aten import TABLE, Builder, NoTranslationError, Result, Value
+from .aten import TABLE, TYPES, Builder, NoTranslationError, Result, Value
 
 CALLS = "call_function", "call_method", "call_module"
 
@@ -45,7 +45,7 @@ class Translator:
         self.permuted: set[str] = set()  # inputs, and outputs, that are arrays (N, .., C)
 
     def graph(self) -> tuple[Graph, list[Any]]:
-        """The graph, and what the results are: the number of an output, or a constant."""
+        """The graph, and what the results are: the number of an output, a constant, or an argument."""
         outputs: list[Value] = []
         results: list[Any] = []
         for node in self.root.graph.nodes:
@@ -58,9 +58,14 @@ class Translator:
                 (given,) = node.args
                 for item in given if isinstance(given, (tuple, list)) else (given,):
                     value = self.values[item] if isinstance(item, fx.Node) else item
-                    results.append(len(outputs) if isinstance(value, Value) else _Constant(value))
                     if isinstance(value, Value):
+                        results.append(len(outputs))
                         outputs.append(self._output(value))
+                    elif isinstance(value, _Argument):
+                        results.append(value)
+                    else:
+                        is_computed = isinstance(item, fx.Node) and item.op in CALLS
+                        results.append(_Constant(value, is_computed))
             else:
                 self.values[node] = self.translated(node)
         return self.builder.graph(outputs), results
@@ -69,6 +74,8 @@ class Translator:
         example = node.meta.get("val")
         if not isinstance(example, torch.Tensor):
             return example
+        if example.dtype not in TYPES:  # nothing here reads it, but it may be a result
+            return _Argument([n for n in self.root.graph.nodes if n.op == "placeholder"].index(node))
         name, shape = f"x{len(self.inputs)}", tuple(example.shape)
         self.inputs.append((node, name))
         if not (self.channels_last and in_channels_last(example)):
@@ -107,10 +114,24 @@ class Translator:
 
 
 class _Constant:
-    """A result that is known."""
+    """A result that is known; if it is computed, each call gives a tensor of its own, which may be written to."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def __init__(self, value: Any, is_computed: bool) -> None:
+        self._value, self._is_computed = value, is_computed
+
+    def of(self, arguments: Sequence[Any]) -> Any:
+        copies = self._is_computed and isinstance(self._value, torch.Tensor)
+        return self._value.clone() if copies else self._value
+
+
+class _Argument:
+    """A result that is an argument, of a type that has no translation."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def of(self, arguments: Sequence[Any]) -> Any:
+        return arguments[self._number]
 
 
 def is_constant(node: fx.Node) -> bool:
@@ -163,7 +184,8 @@ class Support(OperatorSupportBase):
                 continue
             try:
                 self._try(root, node)
-            except (NoTranslationError, TypeError) as error:  # TypeError: a use with other arguments
+            except (NoTranslationError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+                # others: a use with arguments that the translation does not know
                 self.refused[node] = str(error)
 
     def _try(self, root: fx.GraphModule, node: fx.Node) -> None:
@@ -182,7 +204,11 @@ class Support(OperatorSupportBase):
                 translator.values[of] = torch.zeros(example.shape, dtype=example.dtype)
             else:
                 translator.values[of] = translator.builder.input(f"x{i}", tuple(example.shape), example.dtype)
-        translator.translated(node)
+        found = translator.translated(node)
+        if not isinstance(found, Value) and isinstance(found, tuple):
+            missing = {i for i, value in enumerate(found) if value is None}
+            if any(user.args[1] in missing for user in node.users if user.users and user.target is operator.getitem):
+                raise NoTranslationError(f"{node.target} whose other results are used")
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
         if node.op == "get_attr":

@@ -87,7 +87,10 @@ class Builder:
 
     def number(self, value: float | bool, dtype: torch.dtype) -> Value:
         """A number."""
-        return self.constant(np.array(value, numpy_type(dtype)))
+        try:
+            return self.constant(np.array(value, numpy_type(dtype)))
+        except (OverflowError, ValueError):  # NaN has no integer
+            raise NoTranslationError(f"{value} as {dtype}") from None
 
     def add(
         self, op: str, inputs: Sequence[Value | None], shape: Sequence[int], dtype: torch.dtype, **attributes

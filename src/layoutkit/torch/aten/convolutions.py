@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .base import Builder, Result, Value, translates
+from .base import Builder, Result, Value, require, translates
 
 aten, ours = torch.ops.aten, torch.ops.layoutkit
 
@@ -16,6 +16,7 @@ def convolution(
     b: Builder, y: Result, x: Value, w: Value, bias: Value | None, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
 ) -> Value:  # fmt: skip
+    require(y.dtype.is_floating_point, f"a convolution of {y.dtype}")
     rank = x.rank - 2
     stride, padding, dilation, output_padding = (
         tuple(v) * (rank if len(v) == 1 else 1) for v in (stride, padding, dilation, output_padding)

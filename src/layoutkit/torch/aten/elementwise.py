@@ -37,6 +37,9 @@ def _operand(b: Builder, x: Value | float, dtype: torch.dtype) -> Value:
 def _unary(op: str):
     def translate(b: Builder, y: Result, x: Value, decimals: int = 0) -> Value:
         require(decimals == 0, "rounding to decimals")
+        require(y.dtype != torch.bool, f"{op} of bool")
+        if op == "Round" and y.dtype not in FLOATS:
+            return x
         return b.add(op, [b.cast(x, y.dtype)], y.shape, y.dtype)
 
     return translate
@@ -105,7 +108,7 @@ def rsub(b: Builder, y: Result, x: Value, z: Any, alpha: float = 1) -> Value:
 
 @translates(aten.rsqrt.default)
 def rsqrt(b: Builder, y: Result, x: Value) -> Value:
-    return b.add("Reciprocal", [b.add("Sqrt", [x], y.shape, y.dtype)], y.shape, y.dtype)
+    return b.add("Reciprocal", [b.add("Sqrt", [b.cast(x, y.dtype)], y.shape, y.dtype)], y.shape, y.dtype)
 
 
 @translates(aten.where.self)
@@ -190,7 +193,7 @@ def to_copy(b: Builder, y: Result, x: Value, **options: Any) -> Value:
 
 @translates(
     aten.clone.default, aten.alias.default, aten.detach.default, aten.lift_fresh_copy.default,
-    aten.contiguous.default, aten.native_dropout.default, aten.dropout.default,
+    aten.contiguous.default, aten.dropout.default,
 )  # fmt: skip
 def same(b: Builder, y: Result, x: Value, p: float = 0.0, train: bool = False, **options: Any) -> Value:
     require(not train, "dropout in training")

@@ -19,6 +19,9 @@ def matmul(b: Builder, y: Result, x: Value, z: Value) -> Value:
 
 @translates(aten.addmm.default)
 def addmm(b: Builder, y: Result, bias: Value, x: Value, z: Value, beta: float = 1, alpha: float = 1) -> Value:
+    if beta == 0:  # the bias may be NaN
+        require(alpha == 1, "addmm with a factor and no bias")
+        return b.add("MatMul", [x, z], y.shape, y.dtype)
     return b.add("Gemm", [x, z, bias], y.shape, y.dtype, alpha=float(alpha), beta=float(beta))
 
 
@@ -53,7 +56,13 @@ def attention(
             mask = b.add("Where", [mask, b.number(0, dtype), b.number(-float("inf"), dtype)], mask.shape, dtype)
         scores = b.add("Add", [scores, mask], shape, dtype)
     weights = b.add("Softmax", [scores], shape, dtype, axis=-1)
-    return b.add("MatMul", [weights, v], y.shape, dtype)
+    found = b.add("MatMul", [weights, v], y.shape, dtype)
+    if mask is None or not mask.rank or not mask.shape[-1]:
+        return found
+    rows = (*mask.shape[:-1], 1)
+    most = b.add("ReduceMax", [mask, b.ints(mask.rank - 1)], rows, dtype, keepdims=1)
+    is_masked = b.add("Equal", [most, b.number(-float("inf"), dtype)], rows, torch.bool)
+    return b.add("Where", [is_masked, b.number(0, dtype), found], y.shape, dtype)  # where no key is left, not NaN
 
 
 @translates(aten.scaled_dot_product_attention.default)

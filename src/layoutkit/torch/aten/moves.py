@@ -133,6 +133,7 @@ def embedding(b: Builder, y: Result, weight: Value, index: Value, *rest: object)
 def topk(
     b: Builder, y: Result, x: Value, k: int, axis: int = -1, largest: bool = True, in_order: bool = True
 ) -> tuple[Value, ...]:  # fmt: skip
+    require(x.rank > 0, "a number")
     values, positions = b.add_split(
         "TopK", [x, b.ints(k)], [y.shape] * 2, y.dtype, axis=axis, largest=int(largest), sorted=int(in_order)
     )  # fmt: skip

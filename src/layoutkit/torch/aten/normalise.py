@@ -117,11 +117,13 @@ def group_norm(
 
 @translates(aten._softmax.default, aten._safe_softmax.default)
 def softmax(b: Builder, y: Result, x: Value, axis: int, to_float: bool | None = False, dtype: object = None) -> Value:
+    require(x.rank > 0, "a number")
     return b.add("Softmax", [b.cast(x, y.dtype)], y.shape, y.dtype, axis=axis)
 
 
 @translates(aten._log_softmax.default)
 def log_softmax(b: Builder, y: Result, x: Value, axis: int, to_float: bool = False) -> Value:
+    require(x.rank > 0, "a number")
     return b.add("LogSoftmax", [b.cast(x, y.dtype)], y.shape, y.dtype, axis=axis)
 
 
@@ -173,7 +175,7 @@ def variance(
 
 @translates(aten.argmax.default)
 def argmax(b: Builder, y: Result, x: Value, axis: int | None = None, keepdim: bool = False) -> Value:
-    require(axis is not None, "the position in all axes")
+    require(axis is not None and x.rank > 0, "the position in all axes")
     return b.add("ArgMax", [x], y.shape, y.dtype, axis=axis, keepdims=int(keepdim))
 
 
@@ -185,4 +187,6 @@ def largest(b: Builder, y: Result, x: Value, axis: int, keepdim: bool = False) -
 
 @translates(aten.cumsum.default)
 def cumsum(b: Builder, y: Result, x: Value, axis: int, dtype: object = None) -> Value:
+    if not x.rank:
+        return b.cast(x, y.dtype)
     return b.add("CumSum", [b.cast(x, y.dtype), b.constant(np.array(axis, np.int64))], y.shape, y.dtype)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .base import Builder, Result, Value, translates
+from .base import Builder, Result, Value, require, translates
 
 aten = torch.ops.aten
 
@@ -27,6 +27,9 @@ def _nearest_by_vector(
 
 def _nearest(b: Builder, y: Result, x: Value, size: Sequence[int] | None, *factors: float | None) -> Value:
     mode = dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    if factors and None not in factors:  # torch takes rows as they are, or twice, whatever the factor
+        sizes = zip(factors, x.shape[2:], y.shape[2:])
+        factors = tuple([m // n if m in (n, 2 * n) else factor for factor, n, m in sizes])
     return _resize(b, y, x, factors, **mode)
 
 
@@ -44,6 +47,7 @@ def _smooth(mode: str, **attributes):
     def translate(
         b: Builder, y: Result, x: Value, size: Sequence[int] | None, align: bool, *factors: float | None
     ) -> Value:
+        require(y.dtype.is_floating_point, f"resizing {y.dtype}")  # torch rounds
         of = "align_corners" if align else "half_pixel"
         return _resize(b, y, x, () if align else factors, mode=mode, coordinate_transformation_mode=of, **attributes)
 
