@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional as f  # noqa: E402
 
-from layoutkit.torch.optimizing import Plan  # noqa: E402
+from layoutkit.torch.optimizing import Plan, optimize  # noqa: E402
 from layoutkit.torch.translation import decompositions  # noqa: E402
 
 ops = torch.ops.aten
@@ -257,3 +257,27 @@ def test_attention_of_rows_without_keys(is_bool):
 def test_addmm_without_bias():
     bias = torch.tensor([float("nan"), 1.0])
     check(lambda *given: torch.addmm(*given, beta=0), bias, T(3, 4), T(4, 2))
+
+
+def test_products_of_moved_products():
+    """The first product writes its result as it is moved; the second reads no tensor between."""
+    check(lambda a, b, c: (a @ b).transpose(0, 1).reshape(10, 8) @ c, T(4, 5, 6), T(4, 6, 4), T(8, 8))
+
+
+def test_multihead_attention_with_weights():
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval().requires_grad_(False)
+    optimized = optimize(Attention(attention).eval())
+    x = T(2, 5, 8)
+    for got, want in zip(optimized(x), attention(x, x, x), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+class Attention(torch.nn.Module):
+    """Of a tensor to itself."""
+
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x):
+        return self.attention(x, x, x)

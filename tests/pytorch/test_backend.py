@@ -68,3 +68,12 @@ def test_what_stays_torchs():
 def test_options():
     with pytest.raises(Exception, match="takes no options"):
         torch.compile(network().eval(), backend=backend, options={"speed": 2})(torch.randn(1, 3, 16, 16))
+
+
+def test_models_made_in_inference_mode():
+    with torch.inference_mode():
+        model, x = torch.nn.Linear(4, 3).eval(), torch.randn(2, 4)
+        compiled = torch.compile(model, backend=backend)
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+            model.weight.mul_(2)

@@ -48,10 +48,11 @@ class Program:
         self._graph, self._constants = graph, list(constants)
         self._placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self._plans: dict[Any, Plan] = {}
-        self._versions: list[tuple[int, int]] = []
+        self._versions: list[tuple[int, int, int]] = []
 
     def __call__(self, *inputs: Any) -> Any:
-        versions = [(inputs[i].data_ptr(), inputs[i]._version) for i in self._constants]
+        constants = [i for i in self._constants if not inputs[i].is_inference()]  # these do not tell changes
+        versions = [(i, inputs[i].data_ptr(), inputs[i]._version) for i in constants]
         if versions != self._versions:  # the first call, or parameters have changed
             self._plans.clear()
             self._versions = versions
@@ -60,16 +61,16 @@ class Program:
         if plan is None:
             if len(self._plans) >= MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
-            plan = self._plans[key] = self._planned(inputs)
+            plan = self._plans[key] = self._planned(inputs, constants)
         return plan(inputs)
 
-    def _planned(self, inputs: Sequence[Any]) -> Plan:
+    def _planned(self, inputs: Sequence[Any], constants: Sequence[int]) -> Plan:
         root = self._graph
         if any(
             not isinstance(p.meta.get("val"), torch.Tensor) or _is_symbolic(p.meta["val"]) for p in self._placeholders
         ):
             root = make_fx(root, tracing_mode="fake")(*inputs)  # of these shapes
-        return Plan(root, "float32", {i: inputs[i].detach() for i in self._constants})
+        return Plan(root, "float32", {i: inputs[i].detach() for i in constants})
 
 
 def _is_symbolic(tensor: torch.Tensor) -> bool:

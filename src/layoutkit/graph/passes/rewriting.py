@@ -90,5 +90,6 @@ class Rewriting:
                 continue
             new = replacement(node)
             nodes[new.outputs[0]] = new
+            self.makers.update({name: new for name in new.outputs if name not in node.outputs})
             dropped.update(name for name in node.outputs if name not in new.outputs)
         return self.graph(list(nodes.values()))
