@@ -36,6 +36,8 @@ def test_inference():
     model[0].weight.mul_(2)  # constants are looked at again
     model[1].running_mean.add_(1)
     close(compiled(x), model(x))
+    model[0].weight.data.mul_(2)
+    close(compiled(x), model(x))
     for shape in ((3, 3, 16, 24), (4, 3, 20, 24), (5, 3, 12, 40)):  # from the second on, extents are symbols
         other = torch.randn(shape)
         close(compiled(other), model(other))

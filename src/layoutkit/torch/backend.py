@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from functorch.compile import make_boxed_func
 from torch import fx
@@ -17,10 +18,12 @@ from torch._guards import TracingContext
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import operators
+from .kept import sample
 from .memory import gives_channels_last
 from .optimizing import MAX_PLANS, Plan
 from .translation import decompositions
 
+SAMPLES = 8  # numbers of each constant that are looked at at each call
 aten = torch.ops.aten
 
 
@@ -49,13 +52,18 @@ class Program:
         self._placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self._plans: dict[Any, Plan] = {}
         self._versions: list[tuple[int, int, int]] = []
+        self._samples: list[np.ndarray] = []  # numbers of constants: changes through `.data` are counted nowhere
+        self._sampled: list[bytes] = []
 
     def __call__(self, *inputs: Any) -> Any:
         constants = [i for i in self._constants if not inputs[i].is_inference()]  # these do not tell changes
         versions = [(i, inputs[i].data_ptr(), inputs[i]._version) for i in constants]
-        if versions != self._versions:  # the first call, or parameters have changed
+        # the first call, or parameters have changed
+        if versions != self._versions or [some.tobytes() for some in self._samples] != self._sampled:
             self._plans.clear()
-            self._versions = versions
+            samples = [sample(inputs[i], SAMPLES) for i in constants]
+            self._samples = [some for some in samples if some is not None]
+            self._versions, self._sampled = versions, [some.tobytes() for some in self._samples]
         key = tuple([t.shape if isinstance(t, torch.Tensor) else t for t in inputs])
         plan = self._plans.get(key)
         if plan is None:

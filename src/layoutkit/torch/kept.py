@@ -38,10 +38,9 @@ class Kept:
         self._weight, self._bias, self._attributes = weight, bias, attributes
         self._checked = attributes_of("layoutkit.torch.conv", weight, *attributes)
         self._state = _state(weight, bias)
-        arrays = [memory(tensor) for tensor in (weight, bias) if tensor is not None]
-        flat = [array.ravel(order="K") for array in arrays]
-        self._seen = all(map(np.shares_memory, flat, arrays))  # else they have gaps, and the samples are copies
-        self._samples = [numbers[:: max(1, numbers.size // SAMPLES)] for numbers in flat]
+        samples = [sample(tensor) for tensor in (weight, bias) if tensor is not None]
+        self._samples = [some for some in samples if some is not None]
+        self._seen = len(self._samples) == len(samples)
         self._sampled = [some.tobytes() for some in self._samples]
         self._convolutions: dict[Any, Any] = {}  # by layouts and threads
         self._shapes: dict[torch.Size, tuple[int, ...]] = {}
@@ -75,6 +74,19 @@ class Kept:
         if y.numel():
             convolution(src.array, dst.array)
         return y
+
+
+def sample(tensor: torch.Tensor, count: int = SAMPLES) -> np.ndarray | None:
+    """Some numbers of a tensor, as they are now and later; None if it has gaps.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    count : int, optional
+    """
+    array = memory(tensor)
+    flat = array.ravel(order="K")
+    return flat[:: max(1, flat.size // count)] if np.shares_memory(flat, array) or not flat.size else None
 
 
 def _state(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[int, ...]:
