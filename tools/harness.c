@@ -148,6 +148,7 @@ static int check(const lk_kernel *k)
     case LK_WINOGRAD_IN: return k->kr == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
     case LK_WINOGRAD_TAPS: return check_winograd_taps(k);
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
+    case LK_WINOGRAD_EXPAND: return 0; /* test_winograd_kernels.py */
     case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL: return check_moves(k);
     default: return wrong(k, "nothing here asks anything of it");
     }
