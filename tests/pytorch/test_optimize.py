@@ -168,6 +168,16 @@ def test_models_that_cannot_be_exported():
         lt.optimize(Deciding().eval(), torch.ones(3))
 
 
+def test_calls_that_torch_refuses_have_its_errors():
+    optimized = lt.optimize(network())
+    with pytest.raises(RuntimeError, match="to have 3 channels, but got 2 channels"):
+        optimized(torch.zeros(1, 2, 8, 8))
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        optimized()
+    with pytest.raises(TypeError, match="an argument is of ndarray: expected tensors"):
+        optimized(torch.zeros(1, 3, 8, 8).numpy())
+
+
 def test_arguments():
     with pytest.raises(TypeError, match=r"expected a torch\.nn\.Module, got function"):
         lt.optimize(test_arguments)

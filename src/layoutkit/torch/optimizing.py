@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..graph.model import Model
-from .translation import (
-    Support,
-    Translator,
-    constants_of,
-    decompositions,
-    in_channels_last,
-    partitioned,
-)  # fmt: skip
+from .translation import Support, Translator, constants_of, decompositions, in_channels_last, partitioned
 
 MAX_PLANS = 8  # of a model, for inputs of different shapes
 DTYPES = {None: "float32", torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}
@@ -190,6 +183,7 @@ class Optimized(torch.nn.Module):
             try:
                 exported = torch.export.export(self._model, args, kwargs).run_decompositions(decompositions())
             except Exception as error:
+                self._model(*args, **kwargs)  # what torch refuses has torch's own error
                 raise RuntimeError(
                     "optimize: torch.export, which it needs, cannot take the model (see above); "
                     "torch.compile(model, backend='layoutkit') takes it in pieces"
@@ -219,6 +213,9 @@ class Optimized(torch.nn.Module):
 def _described(leaf: Any) -> Any:
     """What a plan depends on: of a tensor its shape, type and format, else the value."""
     if not isinstance(leaf, torch.Tensor):
+        if not isinstance(leaf, Hashable):
+            kinds = "tensors, numbers and strings, in tuples, lists and dicts"
+            raise TypeError(f"optimize: an argument is of {type(leaf).__name__}: expected {kinds}")
         return type(leaf), leaf.hex() if isinstance(leaf, float) else leaf  # True is not 1, nor 1.0, nor 0.0 -0.0
     if leaf.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
