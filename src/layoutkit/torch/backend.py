@@ -17,6 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..convolutions.problem import in_sizes
 from . import operators
 from .kept import sample
 from .memory import gives_channels_last
@@ -119,16 +120,10 @@ def convolution(x, w, bias, stride, padding, dilation, transposed, output_paddin
     attributes = _attributes(stride, padding, dilation, groups, x, w)
     if not transposed:
         return operators.conv(x, w, bias, *attributes)
-    return operators.conv_transpose(x, w, bias, _size_of_transposed(x, w, attributes, output_padding), *attributes)
-
-
-def _size_of_transposed(x, w, attributes, output_padding) -> list[int]:
     stride, pads, dilation, *_ = attributes
     extra = list(output_padding) * (len(stride) if len(output_padding) == 1 else 1)
-    return [
-        (n - 1) * s - a - b + d * (k - 1) + 1 + e
-        for n, s, a, b, d, k, e in zip(x.shape[2:], stride, pads[::2], pads[1::2], dilation, w.shape[2:], extra)
-    ]
+    minimal = in_sizes(x.shape[2:], w.shape[2:], stride, operators.pairs(pads), dilation)
+    return operators.conv_transpose(x, w, bias, [n + e for n, e in zip(minimal, extra)], *attributes)
 
 
 def convolution_backward(

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from ...convolutions.problem import in_sizes
+from ..operators import pairs
 from .base import Builder, Result, Value, require, translates
 
 aten, ours = torch.ops.aten, torch.ops.layoutkit
+
+
+def _convolved(b: Builder, op: str, y: Result, x: Value, w: Value, bias: Value | None, **attributes: Any) -> Value:
+    inputs = [x, w] if bias is None else [x, w, bias]
+    return b.add(op, inputs, y.shape, y.dtype, kernel_shape=w.shape[2:], **attributes)
 
 
 @translates(aten.convolution.default)
@@ -21,11 +29,16 @@ def convolution(
     stride, padding, dilation, output_padding = (
         tuple(v) * (rank if len(v) == 1 else 1) for v in (stride, padding, dilation, output_padding)
     )
-    attributes = dict(strides=stride, pads=padding * 2, dilations=dilation, group=groups, kernel_shape=w.shape[2:])
-    inputs = [x, w] if bias is None else [x, w, bias]
+    attributes = dict(strides=stride, pads=padding * 2, dilations=dilation, group=groups)
     if transposed:
-        return b.add("ConvTranspose", inputs, y.shape, y.dtype, output_padding=output_padding, **attributes)
-    return b.add("Conv", inputs, y.shape, y.dtype, **attributes)
+        return _convolved(b, "ConvTranspose", y, x, w, bias, output_padding=output_padding, **attributes)
+    return _convolved(b, "Conv", y, x, w, bias, **attributes)
+
+
+def _attributes(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> dict[str, Any]:
+    """The attributes of our operators, whose padding has both sides of an axis."""
+    pads = (*padding[::2], *padding[1::2])
+    return dict(strides=tuple(stride), pads=pads, dilations=tuple(dilation), group=groups)
 
 
 @translates(ours.conv.default)
@@ -33,12 +46,7 @@ def conv(
     b: Builder, y: Result, x: Value, w: Value, bias: Value | None, stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int, channels_last: bool,
 ) -> Value:  # fmt: skip
-    pads = (*padding[::2], *padding[1::2])
-    inputs = [x, w] if bias is None else [x, w, bias]
-    return b.add(
-        "Conv", inputs, y.shape, y.dtype, strides=tuple(stride), pads=pads, dilations=tuple(dilation), group=groups,
-        kernel_shape=w.shape[2:],
-    )  # fmt: skip
+    return _convolved(b, "Conv", y, x, w, bias, **_attributes(stride, padding, dilation, groups))
 
 
 @translates(ours.conv_transpose.default)
@@ -46,13 +54,7 @@ def conv_transpose(
     b: Builder, y: Result, x: Value, w: Value, bias: Value | None, size: Sequence[int], stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], groups: int, channels_last: bool,
 ) -> Value:  # fmt: skip
-    pads = (*padding[::2], *padding[1::2])
-    minimal = [
-        (n - 1) * s - before - after + d * (k - 1) + 1
-        for n, s, before, after, d, k in zip(x.shape[2:], stride, padding[::2], padding[1::2], dilation, w.shape[2:])
-    ]
-    inputs = [x, w] if bias is None else [x, w, bias]
-    return b.add(
-        "ConvTranspose", inputs, y.shape, y.dtype, strides=tuple(stride), pads=pads, dilations=tuple(dilation),
-        group=groups, kernel_shape=w.shape[2:], output_padding=tuple(n - m for n, m in zip(size, minimal)),
-    )  # fmt: skip
+    minimal = in_sizes(x.shape[2:], w.shape[2:], stride, pairs(padding), dilation)
+    extra = tuple(n - m for n, m in zip(size, minimal))
+    attributes = _attributes(stride, padding, dilation, groups)
+    return _convolved(b, "ConvTranspose", y, x, w, bias, output_padding=extra, **attributes)

@@ -18,13 +18,18 @@ def _vector(b: Builder, value: Value | None, n: int, fill: float, dtype: torch.d
     return b.constant(torch.full((n,), fill, dtype=dtype)) if value is None else value
 
 
+def _scaled(b: Builder, x: Value, scale: Value | None, bias: Value | None, dtype: torch.dtype) -> list[Value]:
+    """The first inputs of a norm: x, and factors and summands of its channels."""
+    n = x.shape[1]
+    return [x, _vector(b, scale, n, 1, dtype), _vector(b, bias, n, 0, dtype)]
+
+
 @translates(aten._native_batch_norm_legit_no_training.default)
 def batch_norm(
     b: Builder, y: Result, x: Value, scale: Value | None, bias: Value | None, mean: Value, variance: Value,
     momentum: float, eps: float,
 ) -> tuple[Value | None, ...]:  # fmt: skip
-    n = x.shape[1]
-    inputs = [x, _vector(b, scale, n, 1, y.dtype), _vector(b, bias, n, 0, y.dtype), mean, variance]
+    inputs = [*_scaled(b, x, scale, bias, y.dtype), mean, variance]
     return b.add("BatchNormalization", inputs, y.shape, y.dtype, epsilon=eps), None, None
 
 
@@ -40,8 +45,7 @@ def instance_norm(
     eps: float,
 ) -> tuple[Value | None, ...]:
     require(training and x.shape[0] == 1, "statistics of a batch")
-    n = x.shape[1]
-    inputs = [x, _vector(b, scale, n, 1, y.dtype), _vector(b, bias, n, 0, y.dtype)]
+    inputs = _scaled(b, x, scale, bias, y.dtype)
     return b.add("InstanceNormalization", inputs, y.shape, y.dtype, epsilon=eps), None, None
 
 
@@ -79,8 +83,7 @@ def instance_norm_by_image(
     cudnn_enabled: bool = True,
 ) -> Value:
     require(from_input or mean is None, "an instance norm by running statistics")
-    n = x.shape[1]
-    inputs = [x, _vector(b, scale, n, 1, y.dtype), _vector(b, bias, n, 0, y.dtype)]
+    inputs = _scaled(b, x, scale, bias, y.dtype)
     return b.add("InstanceNormalization", inputs, y.shape, y.dtype, epsilon=eps)
 
 
@@ -110,7 +113,7 @@ def group_norm(
     groups: int, eps: float,
 ) -> tuple[Value | None, ...]:  # fmt: skip
     require(x.rank > 2, "a group norm without pixels")
-    inputs = [x, _vector(b, scale, channels, 1, y.dtype), _vector(b, bias, channels, 0, y.dtype)]
+    inputs = _scaled(b, x, scale, bias, y.dtype)
     found = b.add("GroupNormalization", inputs, y.shape, y.dtype, num_groups=groups, epsilon=eps)
     return found, None, None
 
