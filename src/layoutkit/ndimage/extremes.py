@@ -22,11 +22,12 @@ def fold_filter(
         warnings.warn(f"{what}: ignoring size because footprint is set", UserWarning, stacklevel=4)
     if x.dtype.kind == "c":
         raise TypeError(f"{what}: complex numbers have no order")
+    if footprint is not None:
+        footprint = np.asarray(footprint, bool)
+        if not footprint.any():
+            raise ValueError(f"{what}: a footprint of zeros only is not supported")
     if structure is None:
         if footprint is not None:
-            footprint = np.asarray(footprint, bool)
-            if not footprint.any():
-                raise ValueError(f"{what}: a footprint of zeros only is not supported")
             if footprint.all():
                 if footprint.ndim != len(axes):
                     raise RuntimeError(f"{what}: footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)})")
@@ -39,7 +40,7 @@ def fold_filter(
     fields: dict[str, Any] = dict(kind=w.LARGEST if largest else w.LEAST)
     if structure is not None:
         structure = np.asarray(structure, np.float64)
-        footprint = np.ones(structure.shape, bool) if footprint is None else np.asarray(footprint, bool)
+        footprint = np.ones(structure.shape, bool) if footprint is None else footprint
         if structure.shape != footprint.shape:
             raise RuntimeError(f"{what}: structure has shape {structure.shape}, its footprint {footprint.shape}")
         order = np.argsort(axes)

@@ -103,6 +103,8 @@ cdef class Neighbourhood(Operation):
         if len(line_source) != max(0, self.n + self.span - 1) or len(point_source) != max(0, points_n + width - 1):
             raise ValueError("positions that do not fit a window")
         self.count, self.tail = points_n * unit, width - 1 - self.before
+        if not len(places):
+            raise ValueError("a window without elements")
         self.places, self.planes, self.plane_count = self.table(places), self.table(planes), len(planes)
         self.constant = self.keep(constant)
         c.taps, c.element, c.kind, c.end = len(places), TYPES[between], fields.get("kind", 0), fields.get("end", 0)
