@@ -22,7 +22,7 @@ from ...memory.arrays import empty
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import rows_of, tile_of
-from .sums import LINE_BYTES, MAX_ROW_BLOCK_BYTES, PixelSums, columns_of, seconds_of, units_of
+from .sums import LINE_BYTES, MAX_ROW_BLOCK_BYTES, PixelSums, panels_of, seconds_of, units_of
 
 BYTES = 2  # of bfloat16
 CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the total each round once
@@ -71,8 +71,7 @@ class Bf16Components(PixelSums):
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Tiles multiply so fast that they wait for the filter."""
         tiles = self.tiles(p, kernel, threads)
-        panels = p.groups * -(-columns_of(p) // kernel.nr)
-        filter_bytes = panels * kernel.nr * self.row_bytes(p, kernel)
+        filter_bytes = panels_of(p, kernel) * kernel.nr * self.row_bytes(p, kernel)
         blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
         read = 0.0
         if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
