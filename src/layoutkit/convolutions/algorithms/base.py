@@ -75,6 +75,11 @@ class Algorithm:
     widens: tuple[str, ...] = "f16", "bf16"
     register_tile = "{mr} pixels x {nr} channels"
 
+    @property
+    def buffered(self) -> bool:
+        """Whether register tiles read a buffer that their pixels are copied to."""
+        return self.gather or self.stages
+
     # What it takes
 
     def supports(self, p: ConvProblem) -> str | None:
@@ -122,7 +127,7 @@ class Algorithm:
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
         """Whether a row can compute `p`, in native layouts, at its accuracy, given how the data is aligned and run."""
         tile = tile_of(kernel)
-        read = (self.gather or self.stages or not tile.strided_a) and self.alignment(p, kernel) % tile.alignment == 0
+        read = (self.buffered or not tile.strided_a) and self.alignment(p, kernel) % tile.alignment == 0
         whole = not any(n % kernel.k_step for n in self.whole_runs(p))
         return read and whole and (kernel.kr == 1 or p.types.integers or p.accuracy != "reproducible")
 

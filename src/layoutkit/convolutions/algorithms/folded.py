@@ -53,7 +53,8 @@ class Folded(PixelSums):
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         name = super().packing(native, kernel)
-        return name if kernel.kr == 1 else f"{self.name} {name}"  # units span several taps
+        name = name if kernel.kr == 1 else f"{self.name} {name}"  # units span several taps
+        return f"{name} {self.variant}" if self.buffered else name
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         if kernel.kr == 1:
@@ -77,7 +78,7 @@ class Folded(PixelSums):
 
     def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
         """Whether the first two units of a run overlap in one number."""
-        return not p.types.integers and self.run_of(p) % kernel.kr > 0
+        return not self.buffered and not p.types.integers and self.run_of(p) % kernel.kr > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         seconds = super().estimate(folded(p, self.unit(kernel)), kernel, threads)
@@ -86,7 +87,7 @@ class Folded(PixelSums):
 
     def unit(self, kernel: Kernel) -> int:
         """The numbers that runs are padded to a multiple of."""
-        return kernel.kr
+        return 1 if self.buffered else kernel.kr  # a buffer fills runs up to whole units with zeros
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         computed, unit, run = folded(p, self.unit(kernel)), kernel.kr, self.run_of(p)
@@ -103,15 +104,6 @@ class FoldedIm2col(Folded):
 
     def redundant(self, p: ConvProblem) -> bool:
         return not p.types.narrow
-
-    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        return f"{super().packing(native, kernel)} {self.variant}"
-
-    def unit(self, kernel: Kernel) -> int:
-        return 1  # the matrix fills runs up to whole units with zeros
-
-    def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
-        return False
 
 
 def halves(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

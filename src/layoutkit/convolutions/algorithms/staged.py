@@ -145,17 +145,8 @@ class FoldedStaged(Staged, Folded):
     def redundant(self, p: ConvProblem) -> bool:
         return False
 
-    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        return f"{super().packing(native, kernel)} {self.variant}"
-
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
         return None
-
-    def unit(self, kernel: Kernel) -> int:
-        return 1  # staged pixels are filled up to whole units with zeros
-
-    def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
-        return False
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Pixels of a row must follow one another."""

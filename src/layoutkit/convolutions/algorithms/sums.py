@@ -168,10 +168,10 @@ class PixelSums(_Sums):
         if (at_once := steps_at_once(kernel)) > 1:  # one pointer tells where all rows are, or they are copied
             summed = units * p.taps if self.gather else units
             units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
-            in_place = self.gather or self.stages or equidistant(p)
+            in_place = self.buffered or equidistant(p)
             run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
-        leaves_out = not self.gather and not self.stages and not self.lacks_padding(p) and not p.types.integers
+        leaves_out = not self.buffered and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
         return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads)
