@@ -57,10 +57,9 @@ class Staged(PixelSums):
         return [k for k in super().kernels(p) if tile_of(k).cycles.rows_at_once > 1]
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        rows = (
-            (p.kernel[-2] if len(p.kernel) > 1 else 1) * self.row_bytes(p, kernel) * positions(geometry(p), self.folds)
-        )
-        return super().fits(p, kernel) and rows <= MAX_STAGED_BYTES
+        g = geometry(p)
+        nbytes = g.kernel[1] * self.positions(g) * self.row_bytes(p, kernel)
+        return super().fits(p, kernel) and nbytes <= MAX_STAGED_BYTES
 
     def lacks_padding(self, p: ConvProblem) -> bool:
         return False  # it sums zeros
@@ -90,6 +89,14 @@ class Staged(PixelSums):
         """Staged pixels from a position to the next."""
         return 1 if self.folds or g.kernel[2] == 1 else g.stride[2]
 
+    def positions(self, g: Geometry) -> int:
+        """Those of a row of outputs: pixels lie equally far apart beyond its end, where some are no output."""
+        if self.folds or g.kernel[2] == 1:
+            return g.out[2]
+        end = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1
+        pixels = max(min(end, g.size[2] + g.before[2]), end - max(0, g.before[2]))
+        return max(g.out[2], -(-pixels // g.stride[2]))
+
     def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
         return MAX_ROW_BLOCK_BYTES
 
@@ -97,14 +104,14 @@ class Staged(PixelSums):
         """The tiles of its positions, which read no padding."""
         g, computed = geometry(p), self.computed(p)
         taps = geometry(computed).kernel
-        out = (*g.out[:2], positions(g, self.folds))
+        out = (*g.out[:2], self.positions(g))
         size = tuple((n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(out, g.stride, taps, g.dilation))
         padded = Geometry(g.n, g.groups, g.oc, size, out, taps, g.stride, g.dilation, (0, 0, 0))
         return self.tiles_of(padded, computed, self.row_bytes(p, kernel), kernel, threads)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         g, tiles, pitch = geometry(p), self.tiles(p, kernel, threads), self.pitch(p, kernel)
-        width, lines = positions(g, self.folds), g.n * g.out[0] * g.out[1]
+        width, lines = self.positions(g), g.n * g.out[0] * g.out[1]
         row = width * self.row_bytes(p, kernel)
         blocks = max(1.0, lines * row / self.block_bytes(p, kernel))
         rows = lines + blocks * (1 + (g.kernel[1] - 1) * g.dilation[1] / g.stride[1])
@@ -130,7 +137,7 @@ class Staged(PixelSums):
         g, unit = geometry(p), kernel.k_step * item
         staged = StagedRows(
             g, (xs[0][0].stride, *spatial_strides(xs)), (blocks, block_stride, run * item, last * item), unit,
-            positions(g, self.folds), self.folds,
+            self.positions(g), self.folds,
         )  # fmt: skip
         in_chunks = chunks(computed, kernel.kr, steps_at_once(kernel))
         tiles = self.tiles(p, kernel, threads)
@@ -152,12 +159,3 @@ class FoldedStaged(Staged, Folded):
         """Pixels of a row must follow one another."""
         contiguous = tuple(strides[-2:]) == contiguous_strides(layout, shape, width)[-2:]
         return contiguous and super().takes_strides(layout, shape, strides, width)
-
-
-def positions(g: Geometry, folds: bool) -> int:
-    """The positions of a row of outputs: pixels lie equally far apart beyond its end, where some are no output."""
-    if folds or g.kernel[-1] == 1:
-        return g.out[-1]
-    end = (g.out[-1] - 1) * g.stride[-1] + (g.kernel[-1] - 1) * g.dilation[-1] + 1
-    pixels = max(min(end, g.size[-1] + g.before[-1]), end - max(0, g.before[-1]))
-    return max(g.out[-1], -(-pixels // g.stride[-1]))
