@@ -14,7 +14,7 @@ cdef class StagedRows:
     cdef int64_t x_stride[4]
     cdef int64_t blocks, block_stride, run, run_last  # the channels of a pixel of the input
     cdef int64_t channel_bytes      # of a staged pixel
-    cdef readonly int64_t pixel_bytes  # the same, filled up to whole units
+    cdef int64_t pixel_bytes        # the same, filled up to whole units
     cdef int64_t pitch              # from a staged pixel to the next
     cdef int64_t step               # staged pixels from an output to the next
     cdef int64_t width              # positions of a row of outputs
@@ -22,7 +22,7 @@ cdef class StagedRows:
     cdef int64_t row_bytes
     cdef int64_t zeros_behind       # bytes of zeros after the last row
     cdef int64_t columns            # taps of a row of the kernel
-    cdef readonly int64_t taps
+    cdef int64_t taps
     cdef int64_t sorts              # of rows of the input, by their remainder
     cdef int64_t sort_rows          # staged rows of each
     cdef int64_t *sort              # of the taps along the height

@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 
+def pitch_of(pixel_bytes: int) -> int: ...
+
 class StagedRows:
-    pixel_bytes: int
-    taps: int
     def __init__(
         self, geometry: Sequence[object], x_strides: Sequence[int], channels: tuple[int, int, int, int],
         unit_bytes: int, width: int, folded: bool,

@@ -28,6 +28,16 @@ cdef inline int64_t lines_of(int64_t n, int64_t length) noexcept nogil:
     return min(n, (n - 2) // length + 2) if n > 1 else n
 
 
+cpdef int64_t pitch_of(int64_t pixel_bytes):
+    """Bytes from a staged pixel to the next."""
+    cdef int64_t pitch = LINE // 4
+    if pixel_bytes > LINE:
+        return aligned(pixel_bytes)
+    while pitch < pixel_bytes:
+        pitch *= 2
+    return pitch
+
+
 cdef class StagedRows:
     """The staged rows of a convolution, of kernels and outputs that are 1 deep or lie in planes of their own.
 
@@ -58,11 +68,7 @@ cdef class StagedRows:
         row = (self.blocks - 1) * self.run + self.run_last
         self.channel_bytes = row * g.kernel[2] if folded else row
         self.pixel_bytes = ceil_div(self.channel_bytes, unit_bytes) * unit_bytes
-        self.pitch = LINE // 4
-        while self.pitch < min(self.pixel_bytes, LINE):
-            self.pitch *= 2
-        if self.pixel_bytes > LINE:
-            self.pitch = aligned(self.pixel_bytes)
+        self.pitch = pitch_of(self.pixel_bytes)
         self.step = 1 if self.sparse else g.stride[2]
         self.row_bytes = width * self.step * self.pitch
         self.reads_on = width * g.out[1] > 1  # else each has a plane of its own, and they lie as far apart as these

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..._core.nests.pixel_rows import PixelRows
 from ..._core.nests.pixel_tiles import PixelTiles
-from ..._core.nests.staged_rows import StagedRows
+from ..._core.nests.staged_rows import StagedRows, pitch_of
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
@@ -26,7 +26,6 @@ from .base import steps_at_once, tile_of
 from .folded import Folded, folded
 from .sums import (
     GATHER_BYTES_PER_SECOND,
-    LINE_BYTES,
     LOADED_BYTES_PER_SECOND,
     MAX_ROW_BLOCK_BYTES,
     PixelSums,
@@ -74,10 +73,7 @@ class Staged(PixelSums):
     def pitch(self, p: ConvProblem, kernel: Kernel) -> int:
         """Bytes from a staged pixel to the next."""
         unit = kernel.kr * p.types.src.itemsize
-        nbytes = units_of(self.computed(p).ic // p.groups, kernel) * unit
-        if nbytes <= LINE_BYTES:  # pixels do not cross lines
-            return max(LINE_BYTES // 4, 1 << (nbytes - 1).bit_length())
-        return -(-nbytes // LINE_BYTES) * LINE_BYTES
+        return pitch_of(units_of(self.computed(p).ic // p.groups, kernel) * unit)
 
     def row_bytes(self, p: ConvProblem, kernel: Kernel) -> float:
         """Bytes that are staged for each position, those of rows that blocks share aside."""
