@@ -21,11 +21,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from compare import POOLS
 
 from layoutkit.bench.report import geomean
 
 REST_SECONDS = 0.02
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SHAPES = [(4096, 4096), (2048, 4096), (3000, 5000), (256, 256, 256), (130, 360, 350)]
 
 
@@ -229,7 +229,9 @@ def main() -> None:
                 time.sleep(REST_SECONDS)
         at = {name: median(t) for name, t in times.items()}
         ours = at["layoutkit 1"]
-        told = {name.split()[0]: at[name] / ours for name in at if name[:9] != "layoutkit" and name != "copy 1"}
+        told = {
+            name.split()[0]: at[name] / ours for name in at if not name.startswith("layoutkit") and name != "copy 1"
+        }
         copies = [at[f"layoutkit {n}"] / at["copy 1"] for n in (1, 2)]
         for name, ratio in told.items():
             ratios.setdefault(name, []).append(ratio)

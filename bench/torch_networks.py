@@ -19,10 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from compare import POOLS
+
 from layoutkit.bench.report import geomean
 
 CONTENDERS = "layoutkit", "eager", "inductor"
-POOLS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 TOLERANCE = 2e-4  # of the largest result
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 
