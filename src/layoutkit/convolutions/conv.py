@@ -81,8 +81,7 @@ class _Conv(ConvolutionBase):
 
     @classmethod
     def of_constant(cls, w, bias=None, threads=None, **attributes) -> _Conv:
-        """A convolution with its filter packed once, over arrays that never change: they are not copied: a layer
-        of a network.
+        """A layer of a network: its filter is packed once, of an array that never changes and so is not copied.
 
         Parameters
         ----------

@@ -167,7 +167,7 @@ class ReorderProblem(Problem):
             families = {nest.family for nest in of if nest.fused}
             if (b.fused and not families) or (b.joined and "joined" not in families):  # as another variant does
                 return None
-            if families == {"runs"} and variant.name != "fused x1024":
+            if families == {"runs"} and variant.name != "fused x1024":  # runs are the same in all fused variants
                 return None
             more = nbytes
             if level == INNER:  # the pads that nests do not write with elements
