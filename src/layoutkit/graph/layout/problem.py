@@ -16,7 +16,7 @@ from ..ir import Graph
 from ..operators import Known
 from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import NAMES, PLAIN, layouts_of
-from .assign import Assigned, Factor, Order, assigned, cost, moved, order_for, solve
+from .assign import Assigned, Factor, assigned, cost, moved, order_for, solve
 from .costs import STEP_SECONDS, Costs
 from .kinds import is_relabelled, kinds_of
 
@@ -52,8 +52,8 @@ class LayoutProblem:
         self._fixed: list[Factor] = []  # costs of nodes
         self._moved: list[Moved] = []
         self._sizes: list[int] = []  # by variable, the number of its values
-        self._order: Order | None = None
         self._add_nodes(graph, known)
+        self._order = order_for(self._sizes, self._factors())
 
     def solved(self, kind: int | None = None) -> Assigned:
         """The layouts of least cost, or, with `kind`, that one wherever possible; and a lower bound of the cost."""
@@ -84,7 +84,6 @@ class LayoutProblem:
     def _settled(self, forced: Sequence[Factor]) -> Assigned:
         """A solution all of whose reorders have their real costs."""
         rounds = 0
-        self._order = self._order or order_for(self._sizes, self._factors())
         while True:
             best = solve(self._sizes, [*self._factors(), *forced], self._order)
             exact = best.bound == best.seconds
