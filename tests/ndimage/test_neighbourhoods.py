@@ -161,6 +161,15 @@ def test_structures(rank):
         np.testing.assert_array_equal(ndi.generate_binary_structure(rank, connectivity), want)
 
 
+def test_a_constant_between_integers():
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    cross = ndi.generate_binary_structure(2, 1)
+    rest = dict(footprint=cross, mode="constant", cval=2.5, output=np.float64)
+    for name, more in (("minimum_filter", {}), ("maximum_filter", {}), ("median_filter", {}),
+                       ("grey_erosion", {"structure": cross * 5.0})):  # fmt: skip
+        np.testing.assert_array_equal(getattr(ndi, name)(x, **rest, **more), getattr(scipy, name)(x, **rest, **more))
+
+
 def test_threads_and_layouts_give_the_same_bits():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((40, 50, 60)).astype(np.float32)

@@ -80,6 +80,8 @@ def ordered(
     """Write to y the least, largest, or one of a rank, of the elements of windows."""
     if x.dtype.name == "float16":
         x = x.astype(np.float32)
+    if x.dtype.kind != "f":
+        cval = float(np.trunc(cval))  # as scipy casts it
     added = fields.get("weight")
     if added is not None or (mode == "constant" and not representable(cval, x.dtype)):
         x = x.astype(np.float64)
