@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from . import windows
-from .arguments import array_of, axes_of, axis_of, before_of, by_parts, filters, mode_of, one_each, output_for, sizes_of
-from .separable import folded, summed
+from .arguments import array_of, axes_of, axis_of, before_of, filters, mode_of, one_each, output_for, sizes_of
+from .separable import folded, sums
 
 Make = Callable[[int, int, int, str], windows.Windows]  # of size, axis, elements before, mode
 
 
-def boxes(x: np.ndarray, size: Any, axes: Any, mode: Any, origin: Any, make: Make, what: str) -> list[windows.Windows]:
+def boxes(size: Any, axes: Any, mode: Any, origin: Any, make: Make, what: str) -> list[windows.Windows]:
     """Windows along axes; those of one element are left out."""
     n = len(axes)
     modes, origins = (one_each(v, n, f"{what}: {k}") for k, v in (("mode", mode), ("origin", origin)))
@@ -22,14 +22,12 @@ def boxes(x: np.ndarray, size: Any, axes: Any, mode: Any, origin: Any, make: Mak
     return [make(s, axis, before_of(s, o, what), mode_of(m, what)) for s, axis, o, m in each if s > 1]
 
 
-def means(x: np.ndarray, output: Any, passes: list[windows.Windows], cval: Any, threads: int | None, what: str) -> Any:
-    """The means of windows along one axis after another."""
-    y = output_for(output, x, what, x.dtype.kind == "c")
-    if passes:
-        by_parts(lambda a, b, c: summed(a, b, passes, c, threads, what), x, y, cval, what)
-    else:
-        y[...] = x
-    return y
+def along(
+    input: Any, size: Any, axis: Any, mode: Any, origin: Any, make: Make, what: str
+) -> tuple[np.ndarray, list[windows.Windows]]:  # fmt: skip
+    """An array, and windows along one of its axes."""
+    x = array_of(input, what)
+    return x, boxes(size, (axis_of(axis, x.ndim, what),), mode, origin, make, what)
 
 
 def extremes(
@@ -57,9 +55,8 @@ def uniform_filter1d(
     PARAMETERS
     """
     what = "uniform_filter1d"
-    x = array_of(input, what)
-    axis = axis_of(axis, x.ndim, what)
-    return means(x, output, boxes(x, size, (axis,), mode, origin, windows.box, what), cval, threads, what)
+    x, passes = along(input, size, axis, mode, origin, windows.box, what)
+    return sums(x, output, passes, cval, threads, what)
 
 
 @filters
@@ -75,7 +72,7 @@ def uniform_filter(
     what = "uniform_filter"
     x = array_of(input, what)
     found = axes_of(axes, x.ndim, channel_axis, what)
-    return means(x, output, boxes(x, size, found, mode, origin, windows.box, what), cval, threads, what)
+    return sums(x, output, boxes(size, found, mode, origin, windows.box, what), cval, threads, what)
 
 
 def least_of(size: int, axis: int, before: int, mode: str) -> windows.Windows:
@@ -97,9 +94,8 @@ def minimum_filter1d(
     PARAMETERS
     """
     what = "minimum_filter1d"
-    x = array_of(input, what)
-    axis = axis_of(axis, x.ndim, what)
-    return extremes(x, output, boxes(x, size, (axis,), mode, origin, least_of, what), cval, threads, what)
+    x, passes = along(input, size, axis, mode, origin, least_of, what)
+    return extremes(x, output, passes, cval, threads, what)
 
 
 @filters
@@ -111,6 +107,5 @@ def maximum_filter1d(
     PARAMETERS
     """
     what = "maximum_filter1d"
-    x = array_of(input, what)
-    axis = axis_of(axis, x.ndim, what)
-    return extremes(x, output, boxes(x, size, (axis,), mode, origin, largest_of, what), cval, threads, what)
+    x, passes = along(input, size, axis, mode, origin, largest_of, what)
+    return extremes(x, output, passes, cval, threads, what)

@@ -36,7 +36,7 @@ def fold_filter(
             raise RuntimeError(f"{what}: no footprint provided")
         if footprint is None:
             make = largest_of if largest else least_of
-            return extremes(x, output, boxes(x, size, axes, mode, origin, make, what), cval, threads, what)
+            return extremes(x, output, boxes(size, axes, mode, origin, make, what), cval, threads, what)
     fields: dict[str, Any] = dict(kind=w.LARGEST if largest else w.LEAST)
     if structure is not None:
         structure = np.asarray(structure, np.float64)

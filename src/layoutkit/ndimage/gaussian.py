@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import windows
-from .arguments import array_of, axes_of, axis_of, by_parts, filters, mode_of, one_each, output_for
-from .separable import summed
+from .arguments import array_of, axes_of, axis_of, filters, mode_of, one_each
+from .separable import sums
 
 
 @lru_cache(256)
@@ -63,9 +63,7 @@ def gaussian_filter1d(
     what = "gaussian_filter1d"
     x = array_of(input, what)
     window = gaussian_window(sigma, axis_of(axis, x.ndim, what), order, mode, truncate, radius, what)
-    y = output_for(output, x, what, x.dtype.kind == "c")
-    by_parts(lambda a, b, c: summed(a, b, [window], c, threads, what), x, y, cval, what)
-    return y
+    return sums(x, output, [window], cval, threads, what)
 
 
 @filters
@@ -97,9 +95,4 @@ def gaussian_filter(
         gaussian_window(s, axis, o, m, truncate, r, what)
         for axis, s, o, m, r in zip(found, *given) if s > 1e-15
     ]  # fmt: skip
-    y = output_for(output, x, what, x.dtype.kind == "c")
-    if passes:
-        by_parts(lambda a, b, c: summed(a, b, passes, c, threads, what), x, y, cval, what)
-    else:
-        y[...] = x
-    return y
+    return sums(x, output, passes, cval, threads, what)

@@ -136,7 +136,7 @@ def _sampled(
         give(to, y)
 
 
-def _grid(x: np.ndarray, y: np.ndarray, coordinates: list[np.ndarray]) -> Callable[[int], dict[str, Any]]:
+def _grid(coordinates: list[np.ndarray]) -> Callable[[int], dict[str, Any]]:
     """Points whose coordinate along an axis depends on that axis alone."""
     return lambda pad: dict(kind="grid", points=[np.ascontiguousarray(c + pad) for c in coordinates])
 
@@ -170,7 +170,7 @@ def zoom(
         step = above / below if below else 1.0
         at = np.arange(m, dtype=np.float64)
         coordinates.append((at + 0.5) * step - 0.5 if grid_mode else at * step)
-    place = _grid(x, y, coordinates)
+    place = _grid(coordinates)
     by_parts(lambda a, b, c: _sampled(a, b, order, mode, c, prefilter, place, threads, what), x, y, cval, what)
     return y
 
@@ -189,7 +189,7 @@ def shift(
         raise RuntimeError(f"{what}: input and output rank must be > 0")
     far = one_each(shift, x.ndim, f"{what}: shift")
     y = output_for(output, x, what, x.dtype.kind == "c")
-    place = _grid(x, y, [np.arange(n, dtype=np.float64) - float(s) for n, s in zip(x.shape, far)])
+    place = _grid([np.arange(n, dtype=np.float64) - float(s) for n, s in zip(x.shape, far)])
     by_parts(lambda a, b, c: _sampled(a, b, order, mode, c, prefilter, place, threads, what), x, y, cval, what)
     return y
 
@@ -231,7 +231,7 @@ def affine_transform(
     far = np.array(one_each(offset, x.ndim, f"{what}: offset"), np.float64)
     if m.ndim == 1:
         steps = zip(shape, m, far)
-        place = _grid(x, y, [(np.arange(n, dtype=np.float64) + o / s) * s if s else np.full(n, o) for n, s, o in steps])
+        place = _grid([(np.arange(n, dtype=np.float64) + o / s) * s if s else np.full(n, o) for n, s, o in steps])
     else:
 
         def place(pad: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
 from . import windows as w
+from .arguments import by_parts, output_for
 from .windows import Windows
 
 ELEMENTS = {  # of images, as kernels call them
@@ -44,6 +46,18 @@ def folded(
     to = target(y, x, plain)
     run("fold", x.view(plain), to, sorted(passes, key=lambda p: p.axis), (element,) * 3, cval, threads, what)
     give(to, y)
+
+
+def sums(
+    x: np.ndarray, output: Any, passes: Sequence[Windows], cval: Any, threads: int | None, what: str
+) -> np.ndarray:
+    """Weighted sums, or means, of windows along one axis after another, complex ones too; a copy if there are none."""
+    y = output_for(output, x, what, x.dtype.kind == "c")
+    if passes:
+        by_parts(lambda a, b, c: summed(a, b, passes, c, threads, what), x, y, cval, what)
+    else:
+        y[...] = x
+    return y
 
 
 def summed(

@@ -75,10 +75,9 @@ def rounded(weights: np.ndarray, dtype: np.dtype) -> np.ndarray:
 @lru_cache(256)
 def positions(n: int, span: int, before: int, mode: str) -> np.ndarray:
     """By position from `before` in front of an axis on: the element that stands there, -1: the constant."""
-    at = np.arange(-before, n + span - 1 - before, dtype=np.int64)
     if n == 0:
-        at = at[:0] if span else at
         return np.full(max(0, span - 1), -1, np.int64)
+    at = np.arange(-before, n + span - 1 - before, dtype=np.int64)
     if mode == "constant":
         at = np.where((at < 0) | (at >= n), -1, at)
     elif mode == "nearest":

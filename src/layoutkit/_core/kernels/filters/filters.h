@@ -21,8 +21,8 @@
  *     LK_END_MEAN    it is multiplied by 1 / `size`
  *     LK_END_WHOLE   it is a whole number, divided by `size`, and its fraction left out. Magnitudes are below 2^22 in f32,
  *                    2^51 in f64
- *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left out, then what does not
- *                    fit wraps around. What is cast to LK_S64 fits
+ *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left
+ *                    out, then what does not fit wraps around. What is cast to LK_S64 fits
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
  *   NULL. NaN is left out, unless there is nothing else.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
