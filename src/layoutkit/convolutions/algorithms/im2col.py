@@ -12,9 +12,8 @@ class Im2colByPixels(PixelSums):
     name, gather = "im2col", True
 
     def redundant(self, p: ConvProblem) -> bool:
-        return (
-            p.taps == 1 and not p.types.narrow
-        )  # direct without the copy; narrow numbers may need the copy to fill units
+        # direct convolution does without the copy, which narrow numbers may need to fill units
+        return p.taps == 1 and not p.types.narrow
 
 
 class Im2colByFilters(FilterSums):
