@@ -26,6 +26,12 @@ from compare import POOLS
 from layoutkit.bench.report import geomean
 
 REST_SECONDS = 0.02
+# docs/ndimage.md's table: its columns, and its filters with what they take.
+COLUMNS = [((2048, 2048), "uint8"), ((2048, 2048), "float32"), ((128, 128, 128), "float32")]
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("gaussian_filter", {"sigma": 2}), ("uniform_filter", {"size": 5}), ("median_filter", {"size": 3}),
+    ("minimum_filter", {"size": 9}), ("sobel", {}), ("white_tophat", {"size": 7}), ("zoom", {"zoom": 0.8, "order": 1}),
+]  # fmt: skip
 SHAPES = [(4096, 4096), (2048, 4096), (3000, 5000), (256, 256, 256), (130, 360, 350)]
 
 
@@ -196,6 +202,28 @@ class Process:
         return json.loads(self.process.stdout.readline())
 
 
+def table(rounds: int) -> None:
+    """Print the table of docs/ndimage.md: medians of so many calls of each library, one thread."""
+    ours, theirs = Process("layoutkit", 1), Process("scipy", 1)
+    print("| | " + " | ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in COLUMNS) + " |")
+    print("|---|" + "---|" * len(COLUMNS))
+    for name, given in ROWS:
+        cells = []
+        for shape, dtype in COLUMNS:
+            case = dict(name=name, shape=shape, dtype=dtype, arguments=given)
+            times: dict[str, list[float]] = {ours.name: [], theirs.name: []}
+            for p in (ours, theirs):
+                p.ask({"case": case})
+            for _ in range(rounds):
+                for p in (ours, theirs):
+                    times[p.name].append(p.ask({"run": 1})["seconds"])
+                    time.sleep(REST_SECONDS)
+            a, b = (median(times[p.name]) for p in (ours, theirs))
+            cells.append(f"{a * 1e3:.1f} ms, scipy {b * 1e3:.0f}: {b / a:.{1 if b < 10 * a else 0}f} x")
+        what = f"{name}({', '.join(f'{k}={v}' for k, v in given.items())})"
+        print(f"| `{what}` | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,11 +231,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="cases")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="a filter")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/ndimage.md instead")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         return work(options.work, options.threads)
+    if options.table:
+        return table(options.rounds)
     processes = [Process("layoutkit", 1), Process("layoutkit", 2), Process("copy", 1), Process("scipy", 1)]
     for library, module in (("opencv", "cv2"), ("torch", "torch")):
         if importlib.util.find_spec(module):
