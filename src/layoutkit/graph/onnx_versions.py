@@ -59,7 +59,7 @@ def _to_inputs(r, node: Node, first: int, names: Sequence[str], dtype: Any = np.
 @_converts("Clip")
 def _clip(r, node):
     limits = {"min": float(np.finfo(np.float32).min), "max": float(np.finfo(np.float32).max)}
-    if limits.keys() & node.attributes:  # before version 11 an omitted limit is that of float32
+    if r.version < 11:  # an omitted limit is that of float32, whatever the type of the tensor is
         node = node.with_(attributes=limits | node.attributes)
     return _to_inputs(r, node, 1, tuple(limits), np.float32)
 

@@ -234,8 +234,18 @@ def test_limits_are_not_rounded_to_half_precision(limit, dtype):
 @pytest.mark.parametrize("opset", [6, 7, 10, 11, 13])
 def test_clips_keep_their_type(dtype, opset):
     """Limits of old models are attributes, which are float32."""
-    x, of = np.linspace(-3, 3, 8).astype(dtype), onnx.helper
-    limits = {"min": -1.0, "max": 1e30}
+    check_clip(np.linspace(-3, 3, 8).astype(dtype), opset, {"min": -1.0, "max": 1e30})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("given", [{}, {"min": -1.0}, {"max": 1.0}])
+def test_limits_that_old_clips_omit_are_those_of_float32(dtype, given):
+    check_clip(np.array([-np.inf, -2, 0, 2, np.inf], dtype), 10, given)
+
+
+def check_clip(x, opset, limits):
+    """A Clip between the limits, before version 11; later above -1."""
+    dtype, of = x.dtype, onnx.helper
     inputs = ["x"] if opset < 11 else ["x", "min", ""]
     made = of.make_node("Clip", inputs, ["a"], **(limits if opset < 11 else {}))
     code = of.np_dtype_to_tensor_dtype(x.dtype)
@@ -245,7 +255,11 @@ def test_clips_keep_their_type(dtype, opset):
     graph = of.make_graph([made, after], "g", values[:1], values[1:], tensors)
     found = Model(graph_of(of.make_model(graph, opset_imports=[of.make_opsetid("", opset)])), threads=1).run(x)["y"]
     assert found.dtype == x.dtype
-    np.testing.assert_array_equal(found, 2 * np.maximum(x, x.dtype.type(-1)))
+    all_of = np.finfo(np.float32)
+    least, largest = (limits.get("min", all_of.min), limits.get("max", all_of.max)) if opset < 11 else (-1, np.inf)
+    with np.errstate(over="ignore"):
+        want = np.clip(x, np.asarray(least).astype(x.dtype), np.asarray(largest).astype(x.dtype))
+        np.testing.assert_array_equal(found, want + want)
 
 
 def test_integers_are_divided_exactly_and_towards_zero():
