@@ -38,6 +38,19 @@ def test_pages(name):
     assert runner.summarize().failed == 0
 
 
+PACKAGES = {"skimage": "scikit-image", "sklearn": "scikit-learn"}  # what pip calls modules
+OURS = {"numpy", "layoutkit", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_name_the_packages_that_they_need(name):
+    text = (ROOT / "docs" / name).read_text()
+    code = "".join(b for b in python_blocks(ROOT / "docs" / name) if ">>>" in b)
+    needed = {m for m in re.findall(r"^(?:>>>|\.\.\.) *(?:import|from) (\w+)", code, re.M) if m not in OURS}
+    named = " ".join(re.findall(r"pip install ([^`]*)", text))
+    assert [m for m in sorted(needed) if PACKAGES.get(m, m) not in named] == []
+
+
 def test_the_readme(tmp_path):
     blocks = python_blocks(ROOT / "README.md")
     assert blocks

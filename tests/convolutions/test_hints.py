@@ -54,6 +54,16 @@ def test_filters_in_another_order(rank, kept):
     assert raised(call, ones(2, 6, *SIZE[:rank]), ones(8, *[5] * rank, 3), groups=2).count("filter_layout") == 1
 
 
+@pytest.mark.parametrize("rank", FUNCTIONS)
+def test_inputs_in_another_order(rank):
+    w, axes = ones(8, 3, *[4] * rank), "DHW"[3 - rank :]
+    first, last = ones(2, 3, *SIZE[:rank]), ones(2, *SIZE[:rank], 3)
+    for x, tag, other in ((last, f"NC{axes}", f"N{axes}C"), (first, f"N{axes}C", f"NC{axes}")):
+        assert raised(FUNCTIONS[rank], x, w, layout=tag).endswith(f'x would fit with layout="{other}"')
+        FUNCTIONS[rank](x, w, layout=other)
+    assert "would fit" not in raised(FUNCTIONS[rank], first[:, :2], w)
+
+
 def test_transposed_convolutions_suggest_no_order_of_ordinary_ones():
     assert "filter_layout" not in raised(lk.conv_transpose2d, ones(1, 3, 9, 9), ones(8, 5, 5, 3))
 
@@ -70,7 +80,7 @@ def test_images_without_channels(layout, index):
     assert raised(lk.conv2d, x, w, layout=layout).endswith(f"an image of one channel is {index}")
     assert index in raised(lk.Conv2d(w, layout=layout), x)
     lk.conv2d(eval(index), w, layout=layout)
-    assert "x[" not in raised(lk.conv2d, x, ones(1, 2, 3, 3), layout=layout)
+    assert raised(lk.conv2d, x, ones(1, 2, 3, 3), layout=layout).endswith(f"of one channel is {index}, and w takes 2")
     assert "x[" not in raised(lk.conv2d, x[0], w, layout=layout)
 
 

@@ -110,5 +110,6 @@ def _profile() -> MachineProfile | None:
 
 def disturbed(what: str, source: str) -> str:
     """What `explain` says in place of a share of a limit, of a cost from this source."""
-    also = ", or the estimate is wrong" * (source == "estimated")
-    return f"this machine is disturbed now{also}: no share of {what} is given"
+    if source == "estimated":
+        return f"an estimate of more than this machine does now, which other work may slow down: no share of {what}"
+    return f"no share of {what}: other work slows this machine down now"

@@ -26,7 +26,7 @@ from .attributes import FilterAttributes
 from .border import MODES, OTHER_NAMES, SYNONYMS, Border, border_of
 from .epilogue import parse, with_own_array
 from .filter_values import IntegerTraits, Traits, integer_traits, quick_traits, traits
-from .hints import lacks_channels, other_order
+from .hints import lacks_channels, other_layout, other_order
 from .order import reproducible
 from .problem import ACCURACIES, ACCURACY_SYNONYMS, MAX_SIZE, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, ArrayTypes, check_type, converted, types_of
@@ -385,7 +385,7 @@ class Filter(CheckedAttributes):
             raise ValueError(
                 f"{self.what}: x of shape {x.shape} has {x.ndim} axes; layout {self.layout} is held by an array of "
                 f"{axes}, or of {axes - 1} without the batch"
-                f"{lacks_channels('x', self.layout, x.shape) if self.ic == 1 else ''}"
+                f"{lacks_channels('x', self.layout, x.shape, self.ic)}"
             )
         stored = shape_held(x, self.given_layout, shape, f"{self.what}: x")
         if shape is not None:
@@ -400,7 +400,8 @@ class Filter(CheckedAttributes):
         return expected
 
     def _layout_hint(self, x_shape: tuple[int, ...]) -> str:
-        return "" if self.filter_layout_given else other_order(self, x_shape, self.shape)
+        hint = "" if self.filter_layout_given else other_order(self, x_shape, self.shape)
+        return hint or other_layout(self, self.layout, x_shape, self.shape)
 
 
 def _integer(value, element: str, what: str) -> int:

@@ -43,6 +43,15 @@ def other_order(a: Any, x_shape: Shape, w_shape: Shape) -> str:
     return ""
 
 
+def other_layout(a: Any, layout: Layout, x_shape: Shape, w_shape: Shape) -> str:
+    """The order of axes, channels first or last, in which an input that was taken in `layout` would fit."""
+    axes = "DHW"[5 - len(x_shape) :]
+    for tag in (f"N{axes}C", f"NC{axes}"):
+        if layout.is_plain and layout != tag and fit(a, Layout(tag).padded_shape(layout.physical_shape(x_shape)), w_shape):
+            return f'; x would fit with layout="{tag}"'
+    return ""
+
+
 def swapped(a: Any, layout: Layout, filter_layout: Layout, x_shape: Shape, w_shape: Shape) -> str:
     """Whether the arrays of these shapes, in such layouts, fit the other way round only."""
 
@@ -55,12 +64,13 @@ def swapped(a: Any, layout: Layout, filter_layout: Layout, x_shape: Shape, w_sha
     return "; are x and w swapped?" if fits(w_shape, x_shape) and not fits(x_shape, w_shape) else ""
 
 
-def lacks_channels(name: str, layout: Layout, shape: Shape) -> str:
-    """How an array of spatial axes only gets the others of a plain layout."""
+def lacks_channels(name: str, layout: Layout, shape: Shape, channels: int = 1) -> str:
+    """How an array of spatial axes only gets the others of a plain layout; the filter takes so many `channels`."""
     if len(shape) != layout.rank - 2 or not layout.is_plain:
         return ""
     of = "an image" if name == "x" else "a filter"
-    return f"; {of} of one channel is {expanded(name, layout, (0, 1))}"
+    taken = f", and w takes {channels}" * (channels > 1)
+    return f"; {of} of one channel is {expanded(name, layout, (0, 1))}{taken}"
 
 
 def expanded(name: str, layout: Layout, missing: Sequence[int]) -> str:

@@ -85,8 +85,10 @@ def _of_integer(number: int) -> Written:
     try:
         return from_code(number)
     except ValueError as error:
-        meant = "a layout is named by its axes, such as 'NCHW'; integers are DimsOrder codes, such as 0x1342 for NHWC"
-        raise ValueError(f"{error}; {meant}") from None
+        raise ValueError(
+            f"layout {number}: a layout is named by its axes, such as 'NCHW'; an integer is a DimsOrder code, a digit "
+            f"for each axis, such as 0x1342 for NHWC ({str(error).partition(': ')[2]})"
+        ) from None
 
 
 def _name_of_torch(memory_format: str) -> str:
