@@ -29,7 +29,7 @@ def test_show_is_what_no_command_does(cache_dir, capsys):
     assert told[0] == told[1] and told[0]["layoutkit"] == lk.__version__
 
 
-@pytest.mark.parametrize("name", ["run", "bench"])
+@pytest.mark.parametrize("name", ["run", "bench", "doctor", "table"])
 def test_commands_have_help_of_their_own(name, capsys):
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
@@ -40,7 +40,9 @@ def test_help_lists_the_commands(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out
-    assert all(f"\n  {name}" in said for name in ("show", "run MODEL", "bench")) and "--version" in said
+    assert (
+        all(f"\n  {name}" in said for name in ("show", "doctor", "run MODEL", "bench", "table")) and "--version" in said
+    )
 
 
 def test_bench_is_that_of_layoutkit_bench(cache_dir, capsys):

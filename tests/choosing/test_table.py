@@ -382,7 +382,7 @@ def test_what_was_forgotten_stays_to_be_when_saving_fails(table, monkeypatch):
     table.save()
     table.forget()
     with monkeypatch.context() as m:
-        m.setattr(cost, "_content", lambda *_: 1 / 0)
+        m.setattr(cost, "content_of", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             table.save()
     assert table.problems() == [] and CostTable().problems() == ["p"]

@@ -48,7 +48,7 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
         text = line.partition("#")[0].strip()
         try:
             if text.startswith(("conv ", "reorder ")):
-                cases += _exact(text, threads)
+                cases += exact_cases(text, threads)
             elif text:
                 layer, star, count = text.partition("*")
                 if star and not (count.strip().isdecimal() and 1 <= int(count) <= 10**6):
@@ -61,7 +61,8 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
     return list(dict.fromkeys([*cases, *of_layers(layers, layouts, threads)]))
 
 
-def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
+def exact_cases(text: str, threads: Sequence[int]) -> Iterator[Case]:
+    """The convolution or reorder of a key, on the threads that it names, else on these; ValueError if it is none."""
     head, _, last = text.rpartition(" t")
     if head and last.isdigit() and int(last):
         text, threads = head, [check_threads(int(last))]
@@ -83,7 +84,7 @@ def candidates(key: str) -> set[str]:
         The key is invalid.
     """
     if not key.startswith("filter "):
-        return {c.name for case in _exact(key, ()) for c in case.task.candidates()}
+        return {c.name for case in exact_cases(key, ()) for c in case.task.candidates()}
     f = PackTask.parse(key)
     size = tuple(k + 13 for k in f.kernel)
     strided = [Layer(f.ic, f.oc, size, f.kernel, stride, groups=f.groups) for stride in (1, 2)]

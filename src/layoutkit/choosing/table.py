@@ -45,6 +45,16 @@ def _cache_dir() -> str:
     return user_cache_dir("layoutkit", appauthor=False)
 
 
+def folder() -> str:
+    """Where the tables of all machines are kept."""
+    return os.environ.get("LAYOUTKIT_CACHE_DIR") or _cache_dir()
+
+
+def path_of(identity: Mapping[str, object]) -> Path:
+    """Where the table of a machine of this identity is kept."""
+    return _path(folder(), json.dumps(identity))
+
+
 def read(path: str | os.PathLike) -> CostFile:
     """The table in a file; OSError or ValueError where there is none."""
     return CostFile(files.text(path, MAX_BYTES))
@@ -52,10 +62,10 @@ def read(path: str | os.PathLike) -> CostFile:
 
 def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:
     """Put a table in place, whole or not at all."""
-    files.replace(path, _content(path, costs, identity))
+    files.replace(path, content_of(path, costs, identity))
 
 
-def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
+def content_of(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
     """The file of a table, as it will be read."""
     valid = {problem: candidates for problem, candidates in costs.items() if candidates and not why_invalid(problem)}
     try:
@@ -116,8 +126,7 @@ class CostTable:
     @property
     def path(self) -> Path:
         """Where the table of this machine and instruction set lives."""
-        root = os.environ.get("LAYOUTKIT_CACHE_DIR") or _cache_dir()
-        return _path(root, json.dumps(machine.identity()))
+        return path_of(machine.identity())
 
     def load(self, path: str | os.PathLike | None = None) -> None:
         """Read the table again, or the one in the file `path` in its place, for this process.
@@ -286,7 +295,7 @@ class CostTable:
                 self._saved[path] = costs = merged
                 self._unsaved.pop(own_key, None)
                 self.generation += 1
-            return _content(path, costs, machine.identity())
+            return content_of(path, costs, machine.identity())
 
         try:
             files.rewrite(path, content, timeout)

@@ -46,8 +46,9 @@ def other_order(a: Any, x_shape: Shape, w_shape: Shape) -> str:
 def other_layout(a: Any, layout: Layout, x_shape: Shape, w_shape: Shape) -> str:
     """The order of axes, channels first or last, in which an input that was taken in `layout` would fit."""
     axes = "DHW"[5 - len(x_shape) :]
-    for tag in (f"N{axes}C", f"NC{axes}"):
-        if layout.is_plain and layout != tag and fit(a, Layout(tag).padded_shape(layout.physical_shape(x_shape)), w_shape):
+    physical = layout.physical_shape(x_shape)
+    for tag in (f"N{axes}C", f"NC{axes}") if layout.is_plain else ():
+        if layout != tag and fit(a, Layout(tag).padded_shape(physical), w_shape):
             return f'; x would fit with layout="{tag}"'
     return ""
 
