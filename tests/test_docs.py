@@ -38,6 +38,24 @@ def test_pages(name):
     assert runner.summarize().failed == 0
 
 
+def test_pictures_are_those_that_are_made_now():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        made = importlib.import_module("pictures").pictures()
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    assert all((ROOT / "docs" / "pictures" / name).read_text() == text for name, text in made.items()), (
+        "tools/pictures.py"
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pictures_of_pages_are_there(name):
+    page = ROOT / "docs" / name
+    found = re.findall(r"^!\[[^\]]+\]\(([^)]+)\)", page.read_text(), re.M)
+    assert [p for p in found if not (page.parent / p).is_file()] == []
+
+
 PACKAGES = {"skimage": "scikit-image", "sklearn": "scikit-learn"}  # what pip calls modules
 OURS = {"numpy", "layoutkit", *sys.stdlib_module_names}
 

@@ -16,7 +16,9 @@ def describe(layout: Layout, shape: Sequence[int]) -> str:
     """Each physical axis with its extent and stride on `shape`, and what the memory holds."""
     shape = layout.check_shape(shape)
     words = notation.words(layout)
-    names = [str(layout)] + [layout.tag] * (notation.has_tag(layout) and str(layout) != layout.tag)
+    names = [str(layout)]
+    if notation.has_tag(layout) and str(layout) != layout.tag:
+        names.append(layout.tag)
     span, elements, pads = layout.required_span_size(shape), prod(shape), len(layout.pads(shape))
     rows = [("axis", "extent", "stride")]
     rows += zip(words, map(str, layout.physical_shape(shape)), map(str, layout.axis_strides(shape)))

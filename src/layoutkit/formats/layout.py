@@ -22,6 +22,7 @@ from typing import NamedTuple
 from . import algebra, notation
 from .algebra import Map, Mode
 from .describe import describe
+from .drawing import Drawing
 from .families import Family, family_of
 from .pads import Pads
 from .strides import of_strides
@@ -630,6 +631,41 @@ class Layout:
             The logical shape.
         """
         return describe(self, shape)
+
+    def draw(self, shape: Sequence[int]) -> Drawing:
+        """A picture of the memory: where each element lies, pads, strides. Text when printed, SVG in notebooks.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape; a small one shows most.
+
+        Returns
+        -------
+        Drawing
+            Of at most 24 rows of 32 elements. ``.save("picture.svg")`` writes it to a file.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `check_shape`.
+
+        Examples
+        --------
+        >>> import layoutkit as lk
+        >>> print(lk.Layout("NHWC").draw((1, 3, 1, 2)))
+        NHWC, acdb: n h w c, outermost first
+        on (1, 3, 1, 2): 6 elements of memory, 6 of the tensor, 0 pads, 0 unused
+        axis  extent  stride
+        n          1       6
+        h          1       6
+        w          2       3
+        c          3       1
+        memory, c across; numbers are elements in the order n c h w, . is a pad
+        at 0  w0  0 2 4
+        at 3  w1  1 3 5
+        """
+        return Drawing(self, shape)
 
     def pads(self, shape: Sequence[int]) -> Pads:
         """The exact set of offsets that belong to the padded shape only.
