@@ -84,7 +84,8 @@ def figures(results: Mapping) -> list[Figure]:
 
 def draw(store: Mapping[str, dict], folder: Path) -> dict[str, str]:
     """Write the README's picture beside the page; returns its title by file name."""
-    from layoutkit.bench.drawing import COLOURS, INK, legend, new_figure, standalone, svg_text
+    from layoutkit.bench.drawing import legend, new_figure, standalone, svg_text
+    from layoutkit.pages import COLOURS, INK
 
     rows = summary(store)
     if not rows:

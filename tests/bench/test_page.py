@@ -6,6 +6,7 @@ from html import unescape
 import made_up_run
 import pytest
 
+from layoutkit import pages
 from layoutkit.bench import page
 
 pytest.importorskip("matplotlib")
@@ -39,14 +40,14 @@ def test_every_picture_has_a_name_and_its_numbers():
 
 def test_colours_follow_the_screen():
     svg = roofline.picture(RUN).drawings[0]
-    assert drawing.INK not in svg and drawing.COLOURS[0] not in svg.replace(f"(--c0, {drawing.COLOURS[0]})", "")
+    assert pages.INK not in svg and pages.COLOURS[0] not in svg.replace(f"(--c0, {pages.COLOURS[0]})", "")
     names = set(re.findall(r"var\(--(\w+)", page.page(RUN)))
-    light, dark = drawing.THEME.splitlines()
+    light, dark = pages.THEME.splitlines()
     assert "prefers-color-scheme: dark" in dark
     for name in names:
         assert f"--{name}: " in light and f"--{name}: " in dark
         assert light.partition(f"--{name}: ")[2][:7] != dark.partition(f"--{name}: ")[2][:7]
-    assert drawing.THEME in drawing.standalone(svg)
+    assert pages.THEME in drawing.standalone(svg)
 
 
 def test_slopes_meet_the_roof(monkeypatch):

@@ -9,6 +9,7 @@ import layoutkit as lk
 from layoutkit.__main__ import main
 from layoutkit.graph import command
 from layoutkit.graph.page import by_operator, page, table
+from layoutkit.graph.report import Profile
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 
@@ -33,11 +34,16 @@ def test_run_tells_time_and_layouts(path, capsys):
 def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.ones((1, 3, 8, 8), np.float32))
     wanted = tmp_path / "page.html"
-    arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--profile", str(wanted), "--explain", "--rounds", "1"]
+    arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--html", str(wanted), "--explain", "--rounds", "1"]
     assert main(["run", str(path), *arguments]) == 0
     told = capsys.readouterr().out
     assert "&lt;first&gt;" in wanted.read_text() and "<first>" in told
-    assert re.search(r"<td>Conv \S*\d+x\d+\S* .*&lt;first&gt;</td>", wanted.read_text()), "shapes and algorithm"
+    text = wanted.read_text()
+    assert re.search(r"<span>Conv &lt;first&gt;</span>.*?<span class=quiet>1x3x8x8 &gt; 1x8x6x6, \w+", text), (
+        "shapes, how"
+    )
+    assert "Choices rest on estimates: run it once with --tune" in text and "what to do: " in told
+    assert not any(word in text for word in ("<link", "<script", "src=", "@import")), "nothing is fetched or run"
     assert "costs measured at other times" in told
     assert "convolutions" in told and "slowest:" in told and "1 Conv of Conv Relu" in told
 
@@ -92,4 +98,4 @@ def test_profiles_add_up():
     profile = [("Conv", "a", 0.5), ("Relu", "b", 0.25), ("Conv", "c", 0.25)]
     assert by_operator(profile) == [("Conv", 2, 0.75), ("Relu", 1, 0.25)]
     assert "75.0%" in next(table(profile))
-    assert page("t", "s", []).startswith("<!doctype html>")
+    assert page("t", [], "m", "s", Profile([], {}, 1)).startswith("<!doctype html>")

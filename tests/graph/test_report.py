@@ -1,8 +1,11 @@
 """Where the time of a network goes."""
 
+import re
+
 import numpy as np
 import pytest
 
+from layoutkit.graph.advice import advice
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.report import NUMPY, Profile, Timed, family_of, work_of
@@ -59,3 +62,31 @@ def test_nothing_was_done():
     assert "0 steps" in str(Profile([], {}, 1))
     assert "slowest" in str(Profile([Timed("Reshape", "a", 0.0, "others", 0, 0, "")], {"A of B": 2}, 1))
     assert "other kinds" in str(Profile([], {f"A of {i}": 1 for i in range(20)}, 1))
+
+
+def step(family, seconds, work=0, op="Conv", name="a"):
+    return Timed(op, name, seconds, family, work, 0, "1x2")
+
+
+@pytest.mark.parametrize(
+    ("steps", "threads", "tuned", "said"),
+    [
+        ([], 2, True, ["Nothing was executed"]),
+        ([step("convolutions", 1.0, 1 << 20)], 2, True, ["Convolutions are 100% of the time, at"]),
+        ([step("convolutions", 1.0)], 2, True, ["Most of the time, 100%, is convolutions: what remains"]),
+        ([step("convolutions", 1.0)], 1, False, ["run it once with --tune", "on 1 of 2 threads", "Most of"]),
+        ([step("reorders", 1.0), step("elementwise", 2.0, op="Add")], 2, True, ["33% .* reorders", "elementwise: Add"]),
+        ([step(NUMPY, 1.0, op="Acosh")], 2, True, ["100% .* run in Python: Acosh", "Most"]),
+    ],
+)
+def test_what_to_do(steps, threads, tuned, said, monkeypatch):
+    monkeypatch.setattr("layoutkit.graph.report.peak_limit", lambda rate, threads, types: 1e9)
+    sentences = list(advice(steps, threads, 2, tuned))
+    assert len(sentences) == len(said)
+    for sentence, words in zip(sentences, said):
+        assert re.search(words, sentence)
+
+
+def test_notebooks_show_bars(model):
+    text = model.profile(np.ones((1, 3, 8, 8), np.float32))._repr_html_()
+    assert text.count("<li>") >= 4 and "1x3x8x8 &gt; 1x4x6x6" in text and "Acosh" in text

@@ -13,27 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-INK, PAPER, QUIET, GRID = "#000000", "#ffffff", "#98a2b3", "#e4e7ec"
-COLOURS = ("#2563eb", "#d97706", "#059669", "#c026d3", "#64748b", "#dc2626")
+from ..pages import COLOURS, GRID, INK, PAPER, THEME, VARIABLES
+
 MARKS = "osD^vP"
 PANEL = 3.9, 2.9  # inches, of the axes of a panel without labels
 MIN_SCALE = 0.8  # a narrower page scrolls pictures instead of shrinking them: their text stays readable
-
-# The CSS variable of each colour, and its values on light and on dark screens.
-_VARIABLES = {
-    INK: ("ink", "#1d2530", "#e6e9ee"), PAPER: ("paper", "#ffffff", "#12161d"), QUIET: ("quiet", "#667085", "#98a2b3"),
-    GRID: ("grid", "#e4e7ec", "#2c3440"),
-    **{light: (f"c{i}", light, dark) for i, (light, dark) in enumerate(
-        zip(COLOURS, ("#7aa2ff", "#f0a545", "#34d399", "#e879f9", "#a8b4c6", "#f87171")))},
-}  # fmt: skip
-THEME = "".join(
-    f"{media}:root {{ color-scheme: {scheme}; "
-    + "; ".join(f"--{name}: {colours[i]}" for name, *colours in _VARIABLES.values())
-    + f" }}{end}\n"
-    for i, (media, scheme, end) in enumerate(
-        (("", "light", ""), ("@media (prefers-color-scheme: dark) { ", "dark", " }"))
-    )
-)
 
 
 def new_figure(width: float = PANEL[0], height: float = PANEL[1], grid: bool = True) -> tuple[Figure, Axes]:
@@ -114,9 +98,9 @@ def svg_text(figure: Figure, label: str, min_scale: float = MIN_SCALE) -> str:
 
 
 def _variable(colour: str) -> str:
-    if colour not in _VARIABLES:
+    if colour not in VARIABLES:
         return colour
-    name, light, _ = _VARIABLES[colour]
+    name, light, _ = VARIABLES[colour]
     return f"var(--{name}, {light})"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .drawing import COLOURS, INK, legend, new_figure, ratio_axis, svg_text
+from ..pages import COLOURS, INK
+from .drawing import legend, new_figure, ratio_axis, svg_text
 from .picture import Picture
 from .policies import Policy, policies
 

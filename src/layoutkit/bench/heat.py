@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from matplotlib.colors import BoundaryNorm, ListedColormap
 
-from .drawing import PAPER, new_figure, svg_text
+from ..pages import PAPER
+from .drawing import new_figure, svg_text
 from .picture import Picture
 from .report import geomean, on_threads
 

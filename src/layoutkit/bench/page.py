@@ -8,25 +8,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+from ..pages import document, folded
 from . import comparison
 from .picture import Picture
 from .report import geomean, on_threads
-
-STYLE = """
-* { box-sizing: border-box }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 1120px;
-       margin: 2em auto; padding: 0 1em; overflow-wrap: anywhere }
-h1 { font-size: 1.5em; line-height: 1.25; margin-bottom: .2em } h2 { font-size: 1.2em; margin: 2.2em 0 .3em }
-p { margin: .3em 0; max-width: 46em } .note { color: var(--c1) } .quiet { color: var(--quiet) }
-.pictures { display: flex; flex-wrap: wrap; gap: 1em 1.5em; align-items: flex-start; margin: .8em 0 }
-.pictures div { max-width: 100% } .scroll, .pictures div { overflow-x: auto }
-svg { display: block; max-width: 100%; height: auto }
-details { margin: .6em 0 } summary { cursor: pointer } .scroll { max-height: 34em; overflow-y: auto }
-table { border-collapse: collapse; font-size: 14px; overflow-wrap: normal }
-th { text-align: left; border-bottom: 1px solid var(--quiet); position: sticky; top: 0; background: var(--paper) }
-td { border-bottom: 1px solid var(--grid) } td, th { padding: 1px 1em 1px 0; white-space: nowrap }
-td.n { text-align: right; font-variant-numeric: tabular-nums }
-"""
 
 
 def available() -> bool:
@@ -48,13 +33,11 @@ def pictures(data: dict) -> Iterator[Picture]:
 
 def page(data: dict) -> str:
     """The page's text."""
-    from .drawing import THEME
-
     m, results = data.get("machine") or {}, data["results"]
     caches = ", ".join(f"{size >> 10} KB" for size in m.get("caches", ()))
-    title = escape(f"layoutkit {data.get('layoutkit', '')}, {data.get('suite', '')}")
+    title = f"layoutkit {data.get('layoutkit', '')}, {data.get('suite', '')}"
     parts = [
-        f"<h1>{title}</h1>",
+        f"<h1>{escape(title)}</h1>",
         f"<p class=quiet>{escape(str(m.get('cpu')))}, {m.get('cores')} cores, {escape(str(m.get('isa')))}, caches "
         f"{caches}; build {escape(str(m.get('build')))}; {len(results)} problems in {data.get('seconds', 0):.0f} s</p>",
         *(f"<p class=note>{escape(note)}</p>" for note in data.get("notes", ())),
@@ -64,10 +47,7 @@ def page(data: dict) -> str:
         parts += [f"<div>{drawing}</div>" for drawing in p.drawings]
         parts += ["</div>", folded("The numbers", p.head, p.rows)]
     parts += ["<h2>Every figure</h2>", *tables(results)]
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{title}</title><style>{THEME}{STYLE}</style>\n" + "\n".join(parts) + "\n</html>\n"
-    )
+    return document(title, parts)
 
 
 def tables(results: Sequence[dict]) -> Iterator[str]:
@@ -87,20 +67,6 @@ def tables(results: Sequence[dict]) -> Iterator[str]:
         ]  # fmt: skip
         title = f"{kind} {group}, {on_threads(threads)}: {len(rows_of_group)} problems, {mean:.1%} of the limit"
         yield folded(title, head, rows)
-
-
-def folded(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that is shown when its title is clicked."""
-
-    def cell(text: str) -> str:
-        return f"<td{' class=n' * text.removesuffix('%').replace('.', '').isdigit()}>{escape(text)}"
-
-    body = "\n".join("<tr>" + "".join(map(cell, row)) for row in rows)
-    names = "".join(f"<th scope=col>{escape(name)}" for name in head)
-    return (
-        f"<details><summary>{escape(title)}</summary><div class=scroll tabindex=0><table><thead><tr>{names}</thead>\n"
-        f"<tbody>{body}</tbody></table></div></details>"
-    )
 
 
 def main(argv: Sequence[str]) -> int:

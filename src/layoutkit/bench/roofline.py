@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .drawing import INK, legend, new_figure, points, ratio_axis, styles, svg_text
+from ..pages import INK
+from .drawing import legend, new_figure, points, ratio_axis, styles, svg_text
 from .picture import Picture, convolutions, intensity
 
 CAPTION = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from .drawing import INK, PANEL, QUIET, legend, new_figure, points, styles, svg_text
+from ..pages import INK, QUIET
+from .drawing import PANEL, legend, new_figure, points, styles, svg_text
 from .picture import Picture, convolutions
 
 CAPTION = (

@@ -15,6 +15,14 @@ _COLUMNS = (  # heading and side
 )  # fmt: skip
 
 
+def columns(choices: Sequence[Choice]) -> tuple[list[str], list[list[str]]]:
+    """The first candidates as a heading and rows of texts, best first, without columns that are empty."""
+    shown = choices[:SHOWN_CANDIDATES]
+    rows = [_row(c, choices[0].seconds, False) for c in shown]
+    used = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
+    return [_COLUMNS[i][0] for i in used], [[row[i] for i in used] for row in rows]
+
+
 def table(choices: Sequence[Choice], verbose: bool) -> list[str]:
     """The first candidates in aligned lines, best first; with `verbose` by the names that the cost table has, too."""
     shown, best = choices[:SHOWN_CANDIDATES], choices[0].seconds

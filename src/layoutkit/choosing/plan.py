@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from .explaining import decision, table
+from .explaining import columns, decision, table
 from .problem import Choice
 
 
@@ -97,6 +97,13 @@ class Plan:
 
     def __str__(self) -> str:
         return self.explain()
+
+    def _repr_html_(self) -> str:
+        from ..pages import fragment
+
+        head, rows = columns(self.choices)
+        facts = list(self.facts(False)) if self.facts else []
+        return fragment([self.words, *facts, *decision(self.choices, False).split("\n")], head, rows)
 
     def __repr__(self) -> str:
         return f"Plan({self.words}: {self.choices[0]!r}, of {len(self.choices)})"

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from .watching import Event, watchers
 
 SHOWN_CHARACTERS = 100  # of a problem in a table
+HEAD = ("operation", "calls", "total ms", "mean ms", "share", "problem")
 
 
 class Total(NamedTuple):
@@ -58,13 +59,20 @@ class Profile(AbstractContextManager):
     def __repr__(self) -> str:
         return f"Profile({len(self.events)} calls, {1e3 * sum(e.seconds for e in self.events.copy()):.3f} ms)"
 
+    def _repr_html_(self) -> str:
+        from ..pages import fragment
+
+        totals = self.totals()
+        whole = sum(t.seconds for t in totals)
+        return fragment([repr(self)], HEAD, [_row(t, whole) for t in totals])
+
     def __str__(self) -> str:
         """Calls, milliseconds and share of all that was executed, by operation and problem."""
         totals = self.totals()
         if not totals:
             return "no calls"
         whole = sum(t.seconds for t in totals)
-        rows = [("operation", "calls", "total ms", "mean ms", "share", "problem"), *(_row(t, whole) for t in totals)]
+        rows = [HEAD, *(_row(t, whole) for t in totals)]
         if len(totals) > 1:
             rows.append(_row(Total("all", "", sum(t.calls for t in totals), whole), whole))
         width = max(len(row[0]) for row in rows)

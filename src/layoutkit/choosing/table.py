@@ -115,6 +115,16 @@ class CostTable:
         changed = len(self._own_changes(path).problems)
         return f"CostTable({count} problems, {changed} of them changed since they were saved, {str(path)!r})"
 
+    def _repr_html_(self) -> str:
+        from collections import Counter
+
+        from ..pages import fragment
+        from .keys import operation
+
+        counts = Counter(map(operation, self.problems()))
+        rows = [(name, str(count)) for name, count in counts.most_common()]
+        return fragment([f"Cost table of {machine.cpu_model()}", str(self.path)], ("operation", "problems"), rows)
+
     def _own_changes(self, path: Path) -> Unsaved:
         """What this process has not saved of the table at `path`."""
         return self._unsaved.setdefault((process.forks(), path), Unsaved())

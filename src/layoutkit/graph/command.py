@@ -10,8 +10,11 @@ from statistics import median
 
 import numpy as np
 
+from ..choosing import machine
+from ..choosing.table import cost_table
 from ..choosing.threads import get_num_threads
 from ..choosing.tuning import tuning
+from .advice import advice
 from .model import DTYPES, Model
 from .onnx import load
 from .others import RUNTIMES, run_other
@@ -32,7 +35,8 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("--dtype", choices=DTYPES, default="float32", help="what is multiplied, default %(default)s")
     p.add_argument("--tune", action="store_true", help="measure what the cost table lacks first")
     p.add_argument("--compare", choices=RUNTIMES, help="run this as well, in a process of its own")
-    p.add_argument("--profile", type=Path, metavar="PAGE.html", help="write time per operator and per step")
+    p.add_argument("--html", "--profile", type=Path, metavar="PAGE.html",
+                   help="write where the time goes as a page, what costs most first")  # fmt: skip
     p.add_argument("--explain", action="store_true", help="print every step and the layouts of its results")
     args = p.parse_args(argv)
     if args.tune:
@@ -65,8 +69,12 @@ def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Names
         lines.append(f"{args.compare}: {1e3 * other.seconds:.3f} ms a run, {other.seconds / ours:.2f} times as long; "
                      f"results differ by {apart:.1e} of the largest")  # fmt: skip
         lines.append(_steady(ours, _seconds(model, inputs, args.rounds)))
-    if args.profile:
-        args.profile.write_text(page(args.model.name, "\n".join(lines), profile, profile.described()), encoding="utf-8")
+    todo = list(advice(profile.steps, profile.threads, get_num_threads(), bool(cost_table.problems())))
+    lines.append("what to do: " + " ".join(todo))
+    if args.html:
+        here = machine.identity()
+        on = f"{here['cpu']}, {here['isa']}, {profile.threads} of {here['cores']} cores; layoutkit {here['version']}"
+        args.html.write_text(page(args.model.name, todo, on, "\n".join(lines), profile), encoding="utf-8")
     return "\n".join(lines)
 
 

@@ -1,20 +1,17 @@
-"""A profile as a table, and as a page with bars."""
+"""A profile as a table, and as a page: what to do, where the time goes, what costs most first."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 
-Profile = Sequence[tuple[str, str, float]]  # operator, name, seconds
+from ..pages import document
+from .report import Profile
 
-STYLE = """body { font: 14px sans-serif; margin: 2em; max-width: 70em }
-table { border-collapse: collapse; width: 100% }
-td, th { padding: 2px 8px; text-align: left; white-space: nowrap }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
-td.bar { width: 50% } td.bar div { background: #4878a8; height: 12px }"""
+Timings = Sequence[tuple[str, str, float]]  # operator, name, seconds
 
 
-def by_operator(profile: Profile) -> list[tuple[str, int, float]]:
+def by_operator(profile: Timings) -> list[tuple[str, int, float]]:
     """Operator, number of steps and their total seconds, slowest first."""
     seconds_of: dict[str, list[float]] = {}
     for op, _, seconds in profile:
@@ -22,7 +19,7 @@ def by_operator(profile: Profile) -> list[tuple[str, int, float]]:
     return sorted(((op, len(s), sum(s)) for op, s in seconds_of.items()), key=lambda row: -row[2])
 
 
-def table(profile: Profile) -> Iterator[str]:
+def table(profile: Timings) -> Iterator[str]:
     """Lines of a table: time by operator, and the total."""
     rows = by_operator(profile)
     total = sum(seconds for *_, seconds in rows)
@@ -31,22 +28,9 @@ def table(profile: Profile) -> Iterator[str]:
     yield f"{'all':<22}{len(profile):5} {1e3 * total:9.3f} ms"
 
 
-def page(title: str, summary: str, profile: Profile, described: Sequence[tuple[str, float]] = ()) -> str:
-    """An HTML page: the summary, time by operator, and every step with a bar, in the words of `described`."""
-    named = [(f"{op} ({count})", seconds) for op, count, seconds in by_operator(profile)]
-    steps = described or [(f"{op}: {name}", seconds) for op, name, seconds in profile]
-    return (
-        f"<!doctype html><meta charset='utf-8'><title>{html.escape(title)}</title><style>{STYLE}</style>"
-        f"<h1>{html.escape(title)}</h1><pre>{html.escape(summary)}</pre>"
-        f"<h2>By operator</h2>{_bars(named)}<h2>Step by step</h2>{_bars(steps)}\n"
-    )
-
-
-def _bars(rows: Sequence[tuple[str, float]]) -> str:
-    most = max((seconds for _, seconds in rows), default=0.0) or 1.0
-    lines = (
-        f"<tr><td>{html.escape(name)}</td><td class='number'>{1e3 * seconds:.3f} ms</td>"
-        f"<td class='bar'><div style='width:{100 * seconds / most:.1f}%'></div></td></tr>"
-        for name, seconds in rows
-    )
-    return f"<table>{''.join(lines)}</table>"
+def page(title: str, advice: Iterable[str], machine: str, summary: str, profile: Profile) -> str:
+    """The page of a model: sentences that say what to do, the machine, the profile, and the text of the command."""
+    parts = [f"<h1>{escape(title)}</h1>", f"<p class=quiet>{escape(machine)}</p>"]
+    parts += [f"<p class=note>{escape(sentence)}</p>" for sentence in advice]
+    printed = f"<details><summary>What the command printed</summary><pre>{escape(summary)}</pre></details>"
+    return document(title, [*parts, *profile.parts(), printed])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from math import prod
 from typing import NamedTuple
 
+from .. import pages
 from ..choosing.limits import copy_limit, peak_limit
 from .ir import Graph, Node
 from .operators import OPERATORS, Known
@@ -41,31 +43,68 @@ class Timed(NamedTuple):
 
 
 class Profile(list[tuple[str, str, float]]):
-    """Operator, name and seconds of each step. Printed, it says on a screen where the time goes."""
+    """Operator, name and seconds of each step. Printed, it says on a screen where the time goes; notebooks show bars.
+
+    Attributes
+    ----------
+    steps : list of Timed
+        What is known of each.
+    threads : int
+        That they ran on.
+    """
 
     def __init__(self, steps: Sequence[Timed], fused: Mapping[str, int], threads: int) -> None:
         super().__init__((step.op, step.name, step.seconds) for step in steps)
-        self._steps, self._fused, self._threads = list(steps), dict(fused), threads
+        self.steps, self.threads, self._fused = list(steps), threads, dict(fused)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
-    def described(self) -> list[tuple[str, float]]:
-        """What each step is, with shapes and algorithm, and its seconds."""
-        return [(f"{s.op} {s.shapes} {_how(s)} {s.name}".replace("  ", " ").strip(), s.seconds) for s in self._steps]
+    def _repr_html_(self) -> str:
+        return f"<style>{pages.BARS}</style>{''.join(self.parts())}"
+
+    def parts(self) -> Iterator[str]:
+        """The families and the steps as HTML, what costs most first."""
+        total = sum(step.seconds for step in self.steps) or 1e-9
+        yield f"<p>{escape(self._head(total))}</p>"
+        families = list(self._families())
+        longest = max((seconds for _, _, seconds in families), default=0) or 1e-9
+        yield pages.bars(
+            (f"{family} ({len(steps)})", _told(seconds, total), self._about(family, steps), seconds / longest)
+            for family, steps, seconds in families
+        )
+        yield "<h2>Steps, what costs most first</h2>"
+        steps = sorted(self.steps, key=lambda step: -step.seconds)
+        longest = steps[0].seconds or 1e-9 if steps else 1e-9
+        yield pages.bars(
+            (f"{s.op} {s.name}".strip(), _told(s.seconds, total),
+             ", ".join(filter(None, (s.shapes, _how(s), self._share([s])))), s.seconds / longest)
+            for s in steps
+        )  # fmt: skip
+        yield from (f"<p class=quiet>{escape(line.strip())}</p>" for line in told_of(self._fused))
+
+    def _families(self) -> list[tuple[str, list[Timed], float]]:
+        """Each family, its steps and their seconds, the slowest first."""
+        families: dict[str, list[Timed]] = {}
+        for step in self.steps:
+            families.setdefault(step.family, []).append(step)
+        summed = [(family, steps, sum(step.seconds for step in steps)) for family, steps in families.items()]
+        return sorted(summed, key=lambda item: -item[2])
+
+    def _head(self, total: float) -> str:
+        return f"{1e3 * total:.3f} ms in {len(self)} steps on {self.threads} thread(s)"
+
+    def _about(self, family: str, steps: Sequence[Timed]) -> str:
+        return self._share(steps) if family != NUMPY else ", ".join(counted(step.op for step in steps))
 
     def _lines(self) -> Iterator[str]:
-        total = sum(step.seconds for step in self._steps) or 1e-9
-        families: dict[str, list[Timed]] = {}
-        for step in self._steps:
-            families.setdefault(step.family, []).append(step)
-        yield f"{1e3 * total:.3f} ms in {len(self)} steps on {self._threads} thread(s)"
-        for family, steps in sorted(families.items(), key=lambda item: -sum(step.seconds for step in item[1])):
-            seconds = sum(step.seconds for step in steps)
-            told = self._share(steps) if family != NUMPY else ", ".join(counted(step.op for step in steps))
+        total = sum(step.seconds for step in self.steps) or 1e-9
+        yield self._head(total)
+        for family, steps, seconds in self._families():
+            told = self._about(family, steps)
             yield f"  {family:<16}{1e3 * seconds:9.3f} ms {seconds / total:6.1%} {len(steps):5} steps  {told}".rstrip()
         yield "slowest:"
-        for step in sorted(self._steps, key=lambda step: -step.seconds)[:SLOWEST]:
+        for step in sorted(self.steps, key=lambda step: -step.seconds)[:SLOWEST]:
             told = ", ".join(filter(None, (_how(step), self._share([step]))))
             about = f"{step.op} {step.name:.40} {step.shapes}  {told}".rstrip()
             yield f"  {1e3 * step.seconds:9.3f} ms {step.seconds / total:6.1%}  {about}"
@@ -77,10 +116,23 @@ class Profile(list[tuple[str, str, float]]):
         if seconds <= SECONDS_OF_NOTHING * len(steps):
             return ""
         if work:
-            limit = peak_limit(work / seconds, self._threads, "f32")
+            limit = peak_limit(work / seconds, self.threads, "f32")
             return f"{work / seconds / limit:.0%} of the FMA peak" if limit else f"{work / seconds / 1e9:.0f} GFLOP/s"
-        limit = copy_limit(moved / seconds, moved // len(steps), self._threads) if moved >= 1 << 16 else None
+        limit = copy_limit(moved / seconds, moved // len(steps), self.threads) if moved >= 1 << 16 else None
         return f"{moved / seconds / limit:.0%} of a copy" if limit else f"{moved / seconds / 1e9:.1f} GB/s"
+
+
+def share_of_peak(steps: Sequence[Timed], threads: int) -> float | None:
+    """The rate of some steps, as a share of the peak of multiply-adds; None where it is not known."""
+    seconds, work = sum(s.seconds for s in steps), sum(s.work for s in steps)
+    if not work or seconds <= SECONDS_OF_NOTHING * len(steps):
+        return None
+    limit = peak_limit(work / seconds, threads, "f32")
+    return work / seconds / limit if limit else None
+
+
+def _told(seconds: float, total: float) -> str:
+    return f"{1e3 * seconds:.3f} ms, {seconds / total:.1%}"
 
 
 def _how(step: Timed) -> str:
