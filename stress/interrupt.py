@@ -1,8 +1,8 @@
 """How soon long calls answer Ctrl-C: ``python stress/interrupt.py [--rounds 60] [--seed 0]``.
 
 Random calls that take long (reorders and conversions of gigabytes, convolutions by every algorithm, transposed ones,
-packing a large filter, measuring), on one thread and two. A signal comes at a random moment of each; told is how long
-after it Python's handler runs. Exit code 1 if that took a second or more anywhere.
+packing a large filter, measuring, filters of images), on one thread and two. A signal comes at a random moment of each;
+told is how long after it Python's handler runs. Exit code 1 if that took a second or more anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from random_cases.deciding import instruction_set
 from random_cases.layouts import activation_layout, any_layout, fitting
 
 import layoutkit as lk
+import layoutkit.ndimage as ndi
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import NAMES
 
@@ -136,12 +137,28 @@ def a_measurement(rng: np.random.Generator, threads: int) -> tuple[str, Callable
     return f"measuring 64->64 @{size}", call
 
 
+def a_filter(rng: np.random.Generator, threads: int) -> tuple[str, Callable[[], object]]:
+    """A filter of an image or a volume, with a large window."""
+    name = str(rng.choice(("gaussian_filter", "uniform_filter", "minimum_filter", "median_filter", "affine_transform")))
+    shape = (6000, 5000) if rng.integers(2) else (300, 300, 300)
+    given: dict[str, object] = {"size": int(rng.integers(20, 90))}
+    if name == "gaussian_filter":
+        given = {"sigma": float(rng.integers(5, 60))}
+    elif name == "median_filter":
+        given = {"size": 9 if len(shape) == 2 else 5}
+    elif name == "affine_transform":
+        given = {"matrix": np.eye(len(shape)) * 0.99 + 0.001, "order": 3}
+    x = np.ones(shape, rng.choice(("uint8", "float32", "float64")))
+    return f"{name} {shape} {x.dtype}", lambda: getattr(ndi, name)(x, threads=threads, **given)
+
+
 KINDS = {
     "reorder": a_reorder,
     "convolution": a_convolution,
     "transposed": a_transposed,
     "filter": a_large_filter,
     "measuring": a_measurement,
+    "ndimage": a_filter,
 }
 
 
@@ -155,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     by_kind: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for i in range(args.rounds):
         rng = np.random.default_rng((args.seed, i))
-        kind, threads = str(rng.choice(list(KINDS), p=(0.3, 0.4, 0.1, 0.1, 0.1))), int(rng.integers(1, 3))
+        kind, threads = str(rng.choice(list(KINDS), p=(0.25, 0.35, 0.1, 0.1, 0.1, 0.1))), int(rng.integers(1, 3))
         what, call = KINDS[kind](rng, threads)
         times: list[float] = []
         with handled(times) as ask:

@@ -8,6 +8,7 @@ import pytest
 from conftest import using_isa
 
 import layoutkit as lk
+import layoutkit.ndimage as ndi
 
 pytestmark = pytest.mark.alone
 
@@ -94,3 +95,17 @@ def test_a_fork_in_the_middle_of_a_call():
             signal.signal(signal.SIGALRM, before)
     assert child > 0 and right
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name, shape, given", [
+    ("gaussian_filter", (3000, 3000), dict(sigma=60.0)), ("uniform_filter", (120, 200, 200), dict(size=99)),
+    ("median_filter", (1500, 1000), dict(size=9)), ("affine_transform", (3000, 2000), dict(matrix=[0.9, 1.1], order=3)),
+])  # fmt: skip
+def test_a_long_filter(name, shape, given, threads, soon):
+    out = np.full(shape, 7, np.float32)
+    x = np.zeros(shape, np.float32)
+    soon()
+    with using_isa("portable"), pytest.raises(Signal):
+        getattr(ndi, name)(x, output=out, threads=threads, **given)
+    assert (out[-1] == 7).all()

@@ -10,6 +10,7 @@ from oracle.guard import guarded
 
 from layoutkit._core.nests.convert import TYPES
 from layoutkit._core.runtime import registry
+from layoutkit.ndimage.fixed import fixed_of
 
 DTYPES = {
     "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
@@ -23,6 +24,10 @@ NONE, MEAN, WHOLE, CAST = range(4)
 def rows_of(family):
     """Kernels of a family, on every instruction set."""
     return [k for k in registry.kernels(all_isas=True) if k.family == family and k.isa in WHOLE_ISAS]
+
+
+REALS = [k for k in rows_of("weigh") if k.types in ("f32", "f64")]
+INTEGERS = [k for k in rows_of("weigh") if k.types not in ("f32", "f64")]
 
 
 def guarded_rows(x, end):
@@ -40,7 +45,7 @@ def numbers(rng, shape, dtype, most=100):
     return rng.integers(0 if np.dtype(dtype).kind == "u" else -most, most + 1, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
 @fewer(3)
 @given(st.integers(1, 9), counts, st.sampled_from([EACH, SUMS, DIFFERENCES, PLAIN]), st.data(), ends)
 def test_weigh(kernel, taps, count, kind, data, end):
@@ -78,7 +83,7 @@ def test_weigh(kernel, taps, count, kind, data, end):
     np.testing.assert_array_equal(y.array.view(real), want.astype(real))
 
 
-@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
 @fewer(3)
 @given(st.integers(1, 9), counts, st.integers(1, 4), st.booleans(), st.data(), ends)
 def test_band(kernel, taps, count, rows, mean, data, end):
@@ -102,7 +107,7 @@ def test_band(kernel, taps, count, rows, mean, data, end):
     assert all((y.array[r * pitch + count * real.itemsize : (r + 1) * pitch] == 0xA5).all() for r in range(rows - 1))
 
 
-@pytest.mark.parametrize("kernel", rows_of("weigh"), ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
 def test_doubles_are_those_of_c_without_fma(kernel):
     if kernel.types != "f64":
         return
@@ -115,6 +120,64 @@ def test_doubles_are_those_of_c_without_fma(kernel):
     at = np.array([row.ctypes.data for row in x])
     harness.run(kernel.name, "lk_combine", x=at, y=y, taps=7, count=100, weight=weight, kind=EACH, element=TYPES["f64"])
     np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("kernel", INTEGERS, ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(1, 19), counts, st.sampled_from([EACH, SUMS, DIFFERENCES]), st.data(), ends)
+def test_weigh_integers(kernel, taps, count, kind, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    dtype = np.dtype(DTYPES[kernel.types])
+    taps += kind != EACH and taps % 2 == 0
+    info = np.iinfo(dtype)
+    flat = data.draw(st.sampled_from([(), (0,), (0, 1)]))  # along these axes: sums are near whole numbers, many or few
+    x = rng.integers(info.min, info.max, [1 if i in flat else m for i, m in enumerate((taps, count))], endpoint=True)
+    x = np.ascontiguousarray(np.broadcast_to(x, (taps, count)), dtype)
+    n = taps if kind == EACH else (taps + 1) // 2
+    weight = rng.random(n) + 0.1
+    if data.draw(st.booleans()):
+        weight *= rng.choice([-1, 1], n)
+    if data.draw(st.booleans()):
+        weight = np.round(weight * 4) / data.draw(st.sampled_from([1, 2, 4]))  # all sums are exact
+    else:
+        weight /= abs(weight).sum() * (1 if kind == EACH else 2)
+        weight[0] *= 1 if kind == EACH else 2  # of a constant row the sum is near that
+    fixed = fixed_of(kind, weight, dtype)
+    assert fixed is not None
+    wide = x.astype(np.float64)
+    sums = weight[0] * wide[0]
+    for i in range(1, n):
+        number = wide[i]
+        if kind != EACH:
+            number = wide[2 * i - 1] + wide[2 * i] if kind == SUMS else wide[2 * i - 1] - wide[2 * i]
+        sums = sums + weight[i] * number
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, kind=kind, end=CAST,
+        size=1, element=TYPES[kernel.types], to=TYPES[kernel.types], fixed=fixed.words, fraction=fixed.fraction,
+        doubt=fixed.doubt,
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.array.view(dtype), np.trunc(sums).astype(np.int64).astype(dtype))
+
+
+@pytest.mark.parametrize("kernel", [k for k in INTEGERS if k.types in ("u8", "u16")], ids=lambda k: k.name)
+@fewer(3)
+@given(counts, st.data(), ends)
+def test_means_of_integers(kernel, count, data, end):
+    dtype = np.dtype(DTYPES[kernel.types])
+    most = harness.SIZES["LK_MOST_BYTES" if dtype == np.uint8 else "LK_MOST_WORDS"]
+    size = data.draw(st.integers(1, 9) | st.integers(1, most))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    most = data.draw(st.sampled_from([3, 255, np.iinfo(dtype).max]))
+    x = rng.integers(most - min(most, data.draw(st.integers(0, 300))), most, (size, count), endpoint=True).astype(dtype)
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=size, count=count, kind=PLAIN, end=WHOLE, size=size,
+        element=TYPES[kernel.types],
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.array.view(dtype), x.astype(np.int64).sum(0) // size)
 
 
 @pytest.mark.parametrize("kernel", rows_of("fold"), ids=lambda k: k.name)

@@ -16,6 +16,7 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import before_of, one_each
+from .fixed import SMALL, fixed_of
 from .separable import CAST_TO, DTYPES, ELEMENTS, EXACT_IN_F32, FOLDED, give, representable, target
 
 
@@ -58,6 +59,14 @@ def weighed(
 ) -> None:  # fmt: skip
     """Write to y the sums of elements by weights."""
     source, result = x.dtype, y.dtype.newbyteorder("=")
+    if source == result and source.name in SMALL and (mode != "constant" or representable(cval, source)):
+        fixed = fixed_of(w.EACH, weights, source)
+        if fixed is not None:
+            own, to = ELEMENTS[source.name], target(y, x, source)
+            whole: dict[str, Any] = dict(kind=w.EACH, weight=weights, end=w.CAST, to=TYPES[own], fixed=fixed)
+            run("weigh", x, to, footprint, (own, own, own), mode, cval, whole, threads, what)
+            give(to, y)
+            return
     if source.name in ("float16", "int64", "uint64"):
         x = x.astype(np.float32 if source.kind == "f" else np.float64)
     small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
@@ -144,7 +153,7 @@ def _run(
     unit = prod(x.shape[points + 1 :])
     length = (x.shape[points] + shape[points] - 1) * unit
     if kind == "weigh":
-        constant = np.full(length, cval, DTYPES[TYPES[types[1]]])
+        constant = np.full(length, cval if mode == "constant" else 0, DTYPES[TYPES[types[1]]])
     else:
         constant = np.full(length, cval if mode == "constant" else 0, x.dtype)
     Neighbourhood(

@@ -18,6 +18,7 @@ from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
 from . import windows as w
 from .arguments import by_parts, output_for
+from .fixed import SMALL, fixed_of
 from .windows import Windows
 
 ELEMENTS = {  # of images, as kernels call them
@@ -27,6 +28,7 @@ ELEMENTS = {  # of images, as kernels call them
 DTYPES = {TYPES[e]: np.dtype(d) for d, e in ELEMENTS.items() if d != "bool"}
 FOLDED = ELEMENTS | {"uint64": "u64", "int64": "s64"}
 EXACT_IN_F32 = {"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"}
+REALS = {"f32", "f64"}
 CAST_TO = FOLDED | {"uint64": "s64"}  # there is no wrapping around in float64
 SHORT_ROW = 48  # elements of rows up to which a transposed copy takes less time
 LONG_UNIT = 512  # elements behind the last axis with a window, from which on they are rows of their own
@@ -73,6 +75,13 @@ def summed(
         passes, source = passes[-1:], x.dtype
     if source.name in ("float16", "int64", "uint64"):
         x = x.astype(np.float32 if source.kind == "f" else np.float64)
+    wholes = made_of_integers(source, result, passes, cval)
+    if wholes:
+        own = ELEMENTS[source.name]
+        to, alone = target(y, x, source), not ascending(passes)
+        run("weigh", x, to, wholes, (own, own, own), cval, threads, what, alone)
+        give(to, y)
+        return
     element = np.dtype("float32") if result.name == "float16" else result
     if result.name in ("int64", "uint64"):
         element = np.dtype(np.float64)
@@ -89,20 +98,44 @@ def summed(
     give(to, y)
 
 
+def ascending(passes: Sequence[Windows]) -> bool:
+    """Whether each axis comes after the one before."""
+    return all(a.axis < b.axis for a, b in pairwise(passes))
+
+
+def made_of_integers(source: np.dtype, result: np.dtype, passes: Sequence[Windows], cval: float) -> list[Windows]:
+    """The windows with their ends, if small integers are summed as such; else none."""
+    if source != result or source.name not in SMALL:
+        return []
+    if any(p.mode == "constant" for p in passes) and not representable(cval, source):
+        return []
+    if passes[0].kind == w.PLAIN:
+        short = all(p.size <= SMALL[source.name] for p in passes)
+        return [p.ending(w.WHOLE) for p in passes] if short else []
+    found = []
+    for p in passes:
+        assert p.weight is not None
+        fixed = fixed_of(p.kind, p.weight, source)
+        if fixed is None:
+            return []
+        found.append(replace(p, end=w.CAST, to=TYPES[ELEMENTS[source.name]], fixed=fixed))
+    return found
+
+
 def computed_in(source: np.dtype, result: np.dtype, passes: Sequence[Windows], whole: bool, commutes: bool):
     """The type of sums, the windows with their ends, and whether each axis takes a pass of its own."""
     is_float = result.kind == "f"
-    ascending = all(a.axis < b.axis for a, b in pairwise(passes))
+    alone = not ascending(passes)
     if is_float:
         small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
-        if not ascending and commutes:
-            passes, ascending = sorted(passes, key=lambda p: p.axis), True
-        return np.dtype(np.float32 if small else np.float64), passes, not ascending
+        if alone and commutes:
+            passes, alone = sorted(passes, key=lambda p: p.axis), False
+        return np.dtype(np.float32 if small else np.float64), passes, alone
     if not whole or source.kind == "f" or source.itemsize == 8 or not fits(source, result):
-        return np.dtype(np.float64), [p.ending(w.CAST, TYPES[CAST_TO[result.name]]) for p in passes], not ascending
+        return np.dtype(np.float64), [p.ending(w.CAST, TYPES[CAST_TO[result.name]]) for p in passes], alone
     most = max(p.size for p in passes) * max(abs(limit) for limit in limits(source))
     between = np.float32 if {source.name, result.name} <= EXACT_IN_F32 and most < 2**22 else np.float64
-    return np.dtype(between), [p.ending(w.WHOLE) for p in passes], not ascending
+    return np.dtype(between), [p.ending(w.WHOLE) for p in passes], alone
 
 
 def commute(passes: Sequence[Windows], cval: complex) -> bool:
@@ -242,7 +275,7 @@ def one_pass(
         if i < behind and i not in filtered
     ]
     across = len(group) - points  # those whose windows are of several rows
-    group = [p.banded() if kind == "weigh" and i < across else p for i, p in enumerate(group)]
+    group = [p.banded() if types[1] in REALS and i < across else p for i, p in enumerate(group)]
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

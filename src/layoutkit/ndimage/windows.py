@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .fixed import Fixed
 
 EACH, SUMS, DIFFERENCES, PLAIN, BAND = range(5)  # as LK_WEIGH_.. of filters.h
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
+MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Windows:
     end: int = NONE
     size: float = 1
     to: int = 0  # the element that CAST is of
+    fixed: Fixed | None = None  # the weights, where sums are made of integers
     n: int = 0  # of the axis; x, y: its strides
     x: int = 0
     y: int = 0

@@ -12,8 +12,8 @@ from ..kernels cimport LK_CAST, LK_FOLD, LK_RANK, LK_WEIGH, LK_WIDEN
 from ..kernels.filters cimport lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
 from ..ndarray cimport NPY_INT32, NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
-from ..runtime.team cimport lk_claim, lk_portions, threads_for
-from .executor cimport aligned, ceil_div, elements, share
+from ..runtime.team cimport threads_for
+from .executor cimport aligned, ceil_div, elements
 from .operation cimport Operation
 from .separable import TYPES
 
@@ -24,6 +24,7 @@ cdef enum:
     VECTOR_BYTES = 64          # the largest
     SEGMENT = 16               # lines of a task, at least
     TASKS_PER_THREAD = 8
+    CHUNK_BYTES = 1 << 29      # loaded and stored between looks at signals, about
     APART = 64
 
 _FAMILIES = {"weigh": LK_WEIGH, "fold": LK_FOLD, "rank": LK_RANK}
@@ -53,7 +54,7 @@ cdef class Neighbourhood(Operation):
     constant : ndarray
         What is outside: as many elements as a line has with its ends.
     fields : dict
-        Of `lk_combine`: kind, end, to, size, weight, network, rank.
+        Of `lk_combine`: kind, end, to, size, weight, fixed, network, rank.
     threads : int
     """
 
@@ -73,6 +74,7 @@ cdef class Neighbourhood(Operation):
     cdef const int64_t *planes
     cdef const char *constant
     cdef int64_t row, base_bytes, table_bytes, scratch_bytes, out_bytes, thread_bytes
+    cdef int64_t chunks
     cdef int threads
 
     def __cinit__(self, arrays, str kind, types, outer, leading, lines, points, ndarray places, ndarray planes,
@@ -111,6 +113,9 @@ cdef class Neighbourhood(Operation):
         c.size, c.to, c.rank = fields.get("size", 1), fields.get("to", 0), fields.get("rank", 0)
         if fields.get("weight") is not None:
             c.weight = self.keep(fields["weight"])
+        if fields.get("fixed") is not None:
+            c.fixed = <const int32_t *>self.keep(fields["fixed"].words, "i4")
+            c.fraction, c.doubt = fields["fixed"].fraction, fields["fixed"].doubt
         if fields.get("network") is not None:
             network = fields["network"]
             self.owned.append(network)
@@ -125,10 +130,12 @@ cdef class Neighbourhood(Operation):
         """Segments of lines, and what a thread needs of the workspace."""
         cdef double work = 2.0 * self.total * self.n * self.count * self.item
         self.threads = threads_for(threads, work * self.template.taps)
+        self.chunks = 1 + <int64_t>(work * max(self.template.taps, self.template.steps)) // CHUNK_BYTES
         self.segment = max(1, self.n)
-        if self.threads > 1 and self.total < TASKS_PER_THREAD * self.threads:
+        wanted = max(TASKS_PER_THREAD * self.threads if self.threads > 1 else 1, self.chunks)
+        if self.total < wanted:
             least = max(<int64_t>SEGMENT, 2 * self.span) if work > 1 << 20 else 4
-            self.segment = max(1, min(self.n, max(least, ceil_div(self.n * self.total, TASKS_PER_THREAD * self.threads))))
+            self.segment = max(1, min(self.n, max(least, ceil_div(self.n * self.total, wanted))))
         self.segments = ceil_div(self.n, self.segment)
         self.row = aligned((self.count + (width - 1) * self.unit) * self.item) + APART
         self.base_bytes = aligned(8 * (self.plane_count * (self.span + 1)))
@@ -142,19 +149,12 @@ cdef class Neighbourhood(Operation):
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         if self.total and self.n and self.count:
-            self.run_shares(self.threads, at, workspace)
+            self.run_chunks(self.threads, self.total * self.segments, self.chunks, at, workspace, self.thread_bytes)
 
-    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
-                        lk_portions *portions) noexcept nogil:
-        cdef int64_t tasks = self.total * self.segments, first, last
-        cdef char *mine = workspace + slot * self.thread_bytes
-        while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &first, &last):
-            while first < last:
-                self.run_task(first, at[0], at[1], mine)
-                first += 1
-
-    cdef void run_task(self, int64_t task, const char *x, char *y, char *workspace) noexcept nogil:
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         """A segment of the lines at one index of all other axes."""
+        cdef const char *x = at[0]
+        cdef char *y = at[1]
         cdef int64_t *base = <int64_t *>workspace  # of each plane the offset in x, then whether it is outside
         cdef int64_t index[MAX_LOOPS]
         cdef int64_t segment = task % self.segments, rest = task // self.segments, i = self.loops, p, source

@@ -14,5 +14,8 @@ cdef class Operation:
     cdef int bind(self, tuple arrays) except -1
     cdef void run(self, char **at, char *workspace) noexcept nogil
     cdef void run_shares(self, int threads, char **at, char *workspace) noexcept nogil
+    cdef void run_chunks(self, int threads, int64_t tasks, int64_t chunks, char **at, char *workspace,
+                        int64_t thread_bytes) noexcept nogil
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil
     cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
                         lk_portions *portions) noexcept nogil

@@ -9,9 +9,11 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from ..ndarray cimport PyArray_DATA, import_array, ndarray
+from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
-from ..runtime.team cimport lk_portions, share_out
-from .executor cimport aligned
+from ..runtime.signals cimport go_on, interrupted, watch_signals
+from ..runtime.team cimport lk_claim, lk_portions, share_out
+from .executor cimport aligned, share
 
 import_array()
 
@@ -29,9 +31,25 @@ cdef void run_share(void *argument, int slot, int part, int parts, lk_portions *
     (<Operation>r.operation).run_share(r.at, r.workspace, slot, part, parts, portions)
 
 
+cdef struct Tasks:
+    void *operation
+    char **at
+    char *workspace
+    int64_t first, last, thread_bytes
+
+
+cdef void run_some_tasks(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
+    cdef const Tasks *t = <const Tasks *>argument
+    cdef char *mine = t.workspace + slot * t.thread_bytes
+    cdef int64_t count = t.last - t.first, first, last, task
+    while lk_claim(portions, share(count, parts, part), share(count, parts, part + 1), &first, &last):
+        for task in range(t.first + first, t.first + last):
+            (<Operation>t.operation).run_one(task, t.at, mine)
+
+
 cdef class Operation:
     """The base class. A subclass calls `bind`, sets `workspace` to the bytes that it needs, and implements `run`; where that
-    is one region, by `run_shares` and `run_share`.
+    is one region, by `run_shares` and `run_share`; where it is many tasks, by `run_chunks` and `run_one`.
 
     ``operation(*arrays)`` runs it on other arrays of the same shapes and strides.
     """
@@ -67,6 +85,26 @@ cdef class Operation:
         """Claim and run tasks of share `part` of `parts`, see region.h."""
         pass
 
+    cdef void run_chunks(self, int threads, int64_t tasks, int64_t chunks, char **at, char *workspace,
+                        int64_t thread_bytes) noexcept nogil:
+        """Run all tasks, on at most so many threads, in about so many chunks, between which signals are checked for; each
+        thread has a workspace of so many bytes."""
+        cdef Tasks t
+        cdef Pace pace = pace_of(chunks)
+        t.operation, t.at, t.workspace, t.thread_bytes = <void *>self, at, workspace, thread_bytes
+        while pace.at < pace.end:
+            t.first = share(tasks, <int>(pace.end // pace.size), <int>(pace.at // pace.size))
+            t.last = share(tasks, <int>(pace.end // pace.size), <int>(pace.at // pace.size) + 1)
+            if t.first < t.last:
+                share_out(threads, run_some_tasks, &t)
+            done(&pace)
+            if interrupted():
+                return
+
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
+        """Run one of the tasks that `run_chunks` shares out."""
+        pass
+
     def __call__(self, *arrays):
         cdef char *at[MAX_ARRAYS]
         cdef int i
@@ -79,6 +117,8 @@ cdef class Operation:
             at[i] = <char *>PyArray_DATA(<ndarray>arrays[i])
         scratch = _pool.lend(self.workspace + 64)
         cdef char *workspace = <char *>aligned(<int64_t>PyArray_DATA(<ndarray>scratch))
+        watch_signals()
         with nogil:
             self.run(at, workspace)
         _pool.take_back(scratch)
+        go_on()

@@ -6,9 +6,9 @@ from ..kernels cimport LK_CAST, LK_SAMPLE
 from ..kernels.filters cimport LK_SAMPLE_MARGIN, LK_SAMPLE_RANK, lk_cast_fn, lk_cast_row, lk_sample, lk_sample_fn
 from ..ndarray cimport NPY_FLOAT64, NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
-from ..runtime.team cimport lk_claim, lk_portions, threads_for
+from ..runtime.team cimport threads_for
 from .convert import TYPES
-from .executor cimport aligned, ceil_div, elements, share
+from .executor cimport ceil_div, elements
 from .operation cimport Operation
 
 import_array()
@@ -18,6 +18,7 @@ MAX_RANK = LK_SAMPLE_RANK
 
 cdef enum:
     POINTS = 256    # of a task
+    TASKS = 1 << 14 # between looks at signals, about
     MAX_AXES = 32   # of the result
 
 
@@ -96,16 +97,10 @@ cdef class Sampling(Operation):
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         if self.tasks:
-            self.run_shares(self.threads, at, workspace)
+            self.run_chunks(self.threads, self.tasks, 1 + self.tasks // TASKS, at, workspace, self.thread_bytes())
 
-    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
-                        lk_portions *portions) noexcept nogil:
-        cdef int64_t first, last
-        cdef double *mine = <double *>(workspace + slot * self.thread_bytes())
-        while lk_claim(portions, share(self.tasks, parts, part), share(self.tasks, parts, part + 1), &first, &last):
-            while first < last:
-                self.run_block(first // self.blocks, first % self.blocks * POINTS, at[0], at[1], mine)
-                first += 1
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
+        self.run_block(task // self.blocks, task % self.blocks * POINTS, at[0], at[1], <double *>workspace)
 
     cdef void run_block(self, int64_t row, int64_t begin, const char *x, char *y, double *workspace) noexcept nogil:
         """Points of a row of the result from `begin` on."""

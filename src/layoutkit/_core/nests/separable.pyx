@@ -7,16 +7,16 @@ beginning and behind the end of an axis are mapped to elements of it, or to a co
 only the ends of the points are ever copied.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_WEIGH, LK_WIDEN
 from ..kernels.filters cimport LK_BAND_ROWS, LK_WEIGH_BAND, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
 from ..ndarray cimport NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
-from ..runtime.team cimport lk_claim, lk_portions, threads_for
+from ..runtime.team cimport threads_for
 from .convert import TYPES as _KNOWN
-from .executor cimport aligned, ceil_div, elements, share
+from .executor cimport aligned, ceil_div, elements
 from .operation cimport Operation
 
 import_array()
@@ -29,7 +29,10 @@ cdef enum:
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
     TASKS_PER_THREAD = 8
+    CHUNK_BYTES = 1 << 29      # loaded and stored between looks at signals, about
     APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
+    ALIASED = 1 << 11          # rows so many bytes apart, or a multiple, share few places of the first cache ..
+    ALIASES = 9                # .. which has no room for so many of them
 
 
 cdef struct Window:
@@ -51,7 +54,7 @@ cdef class Separable(Operation):
     arrays : (ndarray, ndarray)
     kind : {"weigh", "fold"}
     types : (str, str, str)
-        Elements of x, of what is between (f32 or f64; of "fold" that of both arrays), and of y.
+        Elements of x, of what is between (f32 or f64; of "fold" and of sums of small integers that of both arrays), and of y.
     outer : list of (int, int, int)
         Sizes of the axes without windows before the last that has one, strides of x and y.
     windows : list of Windows or None
@@ -73,9 +76,11 @@ cdef class Separable(Operation):
     cdef int64_t x_stride[MAX_LOOPS]
     cdef int64_t y_stride[MAX_LOOPS]
     cdef int64_t group, groups, bands            # of planes at a time; of lines
+    cdef bint rings                              # rows of lines lie in a ring: results of planes, or copies
     cdef int64_t ring_row, ring_bytes, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
     cdef const char *x_constant
     cdef const char *constant
+    cdef int64_t chunks
     cdef int threads
 
     def __cinit__(self, arrays, str kind, types, outer, windows, int64_t count, int64_t unit, constant, int threads):
@@ -120,7 +125,11 @@ cdef class Separable(Operation):
         c.taps, c.kind, c.element, c.end, c.size = len(windows.place), windows.kind, element, windows.end, windows.size
         c.to = windows.to
         if windows.weight is not None:
-            c.weight = self.keep(windows.weights_in(f"f{self.item}"), f"f{self.item}")
+            real = "f4" if self.item == 4 else "f8"
+            c.weight = self.keep(windows.weights_in(real), real)
+        if windows.fixed is not None:
+            c.fixed = <const int32_t *>self.keep(windows.fixed.words, "i4")
+            c.fraction, c.doubt = windows.fixed.fraction, windows.fixed.doubt
         return 0
 
     cdef int divide(self, int threads, list windows, constant, str between) except -1:
@@ -142,20 +151,23 @@ cdef class Separable(Operation):
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
             self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
+        most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
+        self.chunks = 1 + <int64_t>(work * most) // CHUNK_BYTES
         tasks = self.total * self.groups * self.strips
-        if self.threads > 1 and tasks < TASKS_PER_THREAD * self.threads:
+        wanted = max(TASKS_PER_THREAD * self.threads if self.threads > 1 else 1, self.chunks)
+        if tasks < wanted:
             least = SEGMENT if not self.planes.exists else 2 * lines.span
-            self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, TASKS_PER_THREAD * self.threads)))
+            self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, wanted)))
         self.segment = max(1, min(self.segment, lines.n))
         self.segments = ceil_div(lines.n, self.segment)
-        self.ring_row = aligned(self.strip * self.item) + APART if self.planes.exists else 0
+        self.rings = self.planes.exists or (lines.span >= ALIASES and lines.x % ALIASED == 0)
+        self.ring_row = aligned(self.strip * max(self.item, self.x_item)) + APART if self.rings else 0
         self.ring_bytes = (lines.span + self.bands - 1) * self.ring_row
         self.out_bytes = aligned(self.strip * self.item) + APART if self.cast != NULL else 0
         if points.exists:  # the first element of a line lies at a multiple of 64
             self.line_at = aligned(points.before * self.unit * self.item)
             self.line_bytes = self.line_at + APART
             self.line_bytes += aligned((points.n + points.span - 1 - points.before) * self.unit * self.item)
-        most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
         self.table_bytes = aligned(8 * most)
         self.thread_bytes = self.table_bytes + self.group * self.ring_bytes + APART
         self.thread_bytes += self.bands * (self.line_bytes + self.out_bytes)
@@ -168,19 +180,13 @@ cdef class Separable(Operation):
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         if self.total:
-            self.run_shares(self.threads, at, workspace)
+            self.run_chunks(self.threads, self.total * self.strips * self.segments * self.groups, self.chunks, at, workspace,
+                           self.thread_bytes)
 
-    cdef void run_share(self, char **at, char *workspace, int slot, int part, int parts,
-                        lk_portions *portions) noexcept nogil:
-        cdef int64_t tasks = self.total * self.strips * self.segments * self.groups, first, last
-        cdef char *mine = workspace + slot * self.thread_bytes
-        while lk_claim(portions, share(tasks, parts, part), share(tasks, parts, part + 1), &first, &last):
-            while first < last:
-                self.run_task(first, at[0], at[1], mine)
-                first += 1
-
-    cdef void run_task(self, int64_t task, const char *x, char *y, char *workspace) noexcept nogil:
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         """A segment of the lines of some planes, in a strip; planes follow one another."""
+        cdef const char *x = at[0]
+        cdef char *y = at[1]
         cdef int64_t plane = task % self.groups * self.group, rest = task // self.groups, i
         cdef int64_t segment = rest % self.segments, strip
         rest //= self.segments
@@ -210,10 +216,12 @@ cdef class Separable(Operation):
         planes = min(self.group, self.planes.n - plane)
         while i < end:
             lines_now = min(self.bands, end - i)
-            while self.planes.exists and made < i + lines.span + lines_now - 1:
-                if lines.source[made] >= 0:
+            while self.rings and made < i + lines.span + lines_now - 1:
+                if lines.source[made] >= 0 and self.planes.exists:
                     self.run_planes(x + lines.source[made] * lines.x, plane, planes,
                                     ring + made % slots * self.ring_row, count, table)
+                elif lines.source[made] >= 0:
+                    memcpy(ring + made % slots * self.ring_row, x + lines.source[made] * lines.x, count * self.x_item)
                 made += 1
             for p in range(planes):
                 self.run_rows(x, ring + p * self.ring_bytes, y + p * self.planes.y, i, lines_now, count, line, out,
@@ -257,7 +265,7 @@ cdef class Separable(Operation):
         cdef Window *lines = &self.lines
         if lines.source[at] < 0:
             return self.constant if self.planes.exists else self.x_constant
-        if self.planes.exists:
+        if self.rings:
             return ring + at % (lines.span + self.bands - 1) * self.ring_row
         return x + lines.source[at] * lines.x
 

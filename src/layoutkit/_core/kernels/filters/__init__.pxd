@@ -15,6 +15,8 @@ cdef extern from "filters/filters.h" nogil:
         int64_t steps, rank
         void *scratch
         int64_t rows, y_row
+        const int32_t *fixed
+        int fraction, doubt
     ctypedef void (*lk_combine_fn)(const lk_combine *) noexcept nogil
     ctypedef struct lk_cast_row:
         const char *x

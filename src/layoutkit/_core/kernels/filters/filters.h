@@ -23,6 +23,12 @@
  *                    2^51 in f64
  *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left
  *                    out, then what does not fit wraps around. What is cast to LK_S64 fits
+ *   Rows of u8, s8, u16 and s16 have elements and results of their own type. `weight` is of doubles, and results are
+ *   those of the row of f64 with LK_END_CAST to that type. How they are found: of the number k of a sum (the first row, then
+ *   each row or pair) the low halves of fixed[2 * (k / 2)] and of the next are, if k is even, high and low word of its weight
+ *   times 2^(16 + fraction), the high halves, if k is odd; sums that differ from a whole number by `doubt` * 2^-fraction
+ *   at most are made again of doubles. `doubt` 0: there are no low words, and all is exact. u8 and u16 have also
+ *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements.
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
  *   NULL. NaN is left out, unless there is nothing else.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
@@ -40,11 +46,13 @@ typedef struct {
     int64_t steps, rank;
     void *scratch;
     int64_t rows, y_row;
+    const int32_t *fixed;
+    int fraction, doubt;
 } lk_combine;
 typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND };
-enum { LK_BAND_ROWS = 4 };
+enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
 enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };
 

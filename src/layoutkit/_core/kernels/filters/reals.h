@@ -97,6 +97,8 @@ LK_INLINE vf load_elements(const char *p, const int e)
 /* The first n elements; the rest of the vector is 0. */
 LK_INLINE vf load_some(const char *p, int n, const int e)
 {
+    if (n == LK_LANES)
+        return load_elements(p, e);
     char all[8 * LK_LANES] = {0};
     memcpy(all, p, (size_t)(n * bytes_of(e)));
     return load_elements(all, e);
@@ -204,6 +206,10 @@ LK_INLINE void store_elements(char *p, vf v, const int e)
 
 LK_INLINE void store_some(char *p, vf v, int n, const int e)
 {
+    if (n == LK_LANES) {
+        store_elements(p, v, e);
+        return;
+    }
     char all[8 * LK_LANES];
     store_elements(all, v, e);
     memcpy(p, all, (size_t)(n * bytes_of(e)));

@@ -7,40 +7,7 @@
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
  */
 #include "filters.h"
-#include "reals.h"
-
-/* Keeps a product of doubles from being fused with a sum: results are those of C without FMA. */
-#if LK_BITS == 64 && defined(__AVX512F__)
-#define LK_SEPARATE(x) __asm__("" : "+v"(x))
-#elif LK_BITS == 64 && defined(__AVX2__)
-#define LK_SEPARATE(x) __asm__("" : "+x"(x))
-#elif LK_BITS == 64 && defined(__aarch64__)
-#define LK_SEPARATE(x) __asm__("" : "+w"(x))
-#else
-#define LK_SEPARATE(x) ((void)0)
-#endif
-
-LK_INLINE vf add_product(vf w, vf x, vf sum)
-{
-#if LK_BITS == 64
-    vf product = w * x;
-    LK_SEPARATE(product);
-    return sum + product;
-#else
-    return fused(w, x, sum);
-#endif
-}
-
-/* Elements of two rows, summed or subtracted; of small integers before they become reals, which is exact too. */
-LK_INLINE vf load_pair(const char *a, const char *b, const int e, const int kind)
-{
-    if (bytes_of(e) < 4) {
-        const ints i = load_ints(a, e), j = load_ints(b, e);
-        return from_ints(kind == LK_WEIGH_SUMS ? i + j : i - j);
-    }
-    const vf x = load_elements(a, e), y = load_elements(b, e);
-    return kind == LK_WEIGH_SUMS ? x + y : x - y;
-}
+#include "sums.h"
 
 LK_INLINE vf ended(vf sum, const int end, const int to, const real size)
 {
@@ -91,40 +58,8 @@ static __attribute__((noinline)) void end_any_row(const lk_combine *p)
 /* Vectors from element i on. */
 LK_INLINE void weigh_vectors(const lk_combine *p, int64_t i, const int vectors, const int e, const int kind)
 {
-    const real *weight = p->weight;
-    const char *const *x = p->x;
-    const int64_t taps = p->taps, at = i * bytes_of(e);
-    enum { MOST = 4 };
-    const int step = LK_LANES * bytes_of(e);
-    vf sum[MOST];
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++) {
-        sum[k] = load_elements(x[0] + at + k * step, e);
-        if (kind != LK_WEIGH_PLAIN)
-            sum[k] = sum[k] * weight[0];
-        LK_SEPARATE(sum[k]);
-    }
-    if (kind == LK_WEIGH_EACH || kind == LK_WEIGH_PLAIN)
-        for (int64_t t = 1; t < taps; t++) {
-            const char *from = x[t] + at;
-            const vf w = (kind == LK_WEIGH_EACH ? weight[t] : 0) - (vf){};
-#pragma GCC unroll 4
-            for (int k = 0; k < vectors; k++) {
-                const vf v = load_elements(from + k * step, e);
-                if (kind == LK_WEIGH_EACH)
-                    sum[k] = add_product(w, v, sum[k]);
-                else
-                    sum[k] += v;
-            }
-        }
-    else
-        for (int64_t t = 1; t + 1 < taps; t += 2) {
-            const char *a = x[t] + at, *b = x[t + 1] + at;
-            const vf w = weight[(t + 1) / 2] - (vf){};
-#pragma GCC unroll 4
-            for (int k = 0; k < vectors; k++)
-                sum[k] = add_product(w, load_pair(a + k * step, b + k * step, e, kind), sum[k]);
-        }
+    vf sum[MOST_VECTORS];
+    weighed_sums(p, sum, i, vectors, LK_LANES, e, kind);
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
         *(vf *)(p->y + i * LK_ITEM + k * LK_VB) = sum[k];
@@ -212,35 +147,21 @@ LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
         weigh_vectors(p, p->count - LK_LANES, 1, e, kind);
 }
 
+/* Rows that are shorter than a vector. */
+static __attribute__((noinline)) void weigh_short(const lk_combine *p)
+{
+    const int n = (int)p->count;
+    vf sum;
+#define SHORT(e) weighed_sums(p, &sum, 0, 1, n, e, p->kind)
+    LK_OF_ELEMENT(p->element, SHORT)
+    store_some(p->y, sum, n, LK_OWN);
+}
+
 static vf load_any(const char *p, int n, int element)
 {
 #define LOAD_SOME(e) return load_some(p, n, e)
     LK_OF_ELEMENT(element, LOAD_SOME)
     return (vf){};
-}
-
-/* Rows that are shorter than a vector. */
-static __attribute__((noinline)) void weigh_short(const lk_combine *p)
-{
-    const int n = (int)p->count, e = p->element;
-    const real *weight = p->weight;
-    vf sum = load_any(p->x[0], n, e);
-    if (p->kind != LK_WEIGH_PLAIN)
-        sum = sum * weight[0];
-    LK_SEPARATE(sum);
-    for (int64_t t = 1; t < p->taps; t++) {
-        vf v = load_any(p->x[t], n, e);
-        if (p->kind == LK_WEIGH_PLAIN) {
-            sum += v;
-        } else if (p->kind == LK_WEIGH_EACH) {
-            sum = add_product(weight[t] - (vf){}, v, sum);
-        } else {
-            const vf w = weight[(t + 1) / 2] - (vf){}, other = load_any(p->x[++t], n, e);
-            v = p->kind == LK_WEIGH_SUMS ? v + other : v - other;
-            sum = add_product(w, v, sum);
-        }
-    }
-    store_some(p->y, sum, n, LK_OWN);
 }
 
 static __attribute__((noinline)) void band_short(const lk_combine *p)

@@ -1,0 +1,56 @@
+"""Weights as integers, for sums of small integers: `_core/kernels/filters/whole.c`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import windows as w
+
+WORD = 16  # bits
+SMALL = {"uint8": w.MOST_BYTES, "uint16": w.MOST_WORDS, "int8": 0, "int16": 0}  # elements of a mean at most
+MOST_NUMBERS = 128  # whose low words a sum of 32 bits can hold
+LEAST_SHARE = 32  # of a unit, of which at most one part may be in doubt
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What `lk_combine` calls fixed, fraction and doubt."""
+
+    words: np.ndarray
+    fraction: int
+    doubt: int
+
+
+def fixed_of(kind: int, weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
+    """The weights of the numbers of a sum of elements of a type; None if 32 bits do not hold such sums."""
+    times = np.full(len(weights), 1.0 if kind == w.EACH else 2.0)
+    times[0] = 1
+    largest = float(np.max(np.abs(weights)))
+    bound = float(np.sum(np.abs(weights) * times)) * (1 << 8 * dtype.itemsize)
+    if not (np.isfinite(weights).all() and len(weights) <= MOST_NUMBERS and bound < 1 << 30 and largest < 1 << 14):
+        return None
+    most = 20
+    while most and not (largest * 2.0**most < (1 << 15) - 2 and bound * 2.0**most < 1 << 30):
+        most -= 1
+    for fraction in range(most + 1):
+        whole = weights * 2.0**fraction
+        if (whole == np.rint(whole)).all():
+            return Fixed(_paired(whole.astype(np.int64), np.zeros(len(weights), np.int64)), fraction, 0)
+    scaled = weights * 2.0 ** (most + WORD)
+    whole = np.rint(scaled)
+    error = float(np.sum(np.abs(scaled - whole) * times)) * (1 << 8 * dtype.itemsize) / (1 << WORD)
+    doubt = int(np.ceil(error)) + 2  # that of words that are left out, of a sum of doubles
+    if 2 * doubt * LEAST_SHARE > 1 << most:
+        return None
+    high = (whole.astype(np.int64) + (1 << WORD - 1)) >> WORD
+    return Fixed(_paired(high, whole.astype(np.int64) - (high << WORD)), most, doubt)
+
+
+def _paired(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Words of even numbers in the lower halves, of odd ones in the upper halves."""
+    words = np.zeros((2, len(high) + len(high) % 2), np.int16)
+    words[0, : len(high)], words[1, : len(high)] = high, low
+    pairs = words.view(np.uint16).astype(np.uint32)
+    return np.ascontiguousarray((pairs[:, ::2] | pairs[:, 1::2] << WORD).T).view(np.int32).reshape(-1)
