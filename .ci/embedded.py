@@ -1,4 +1,4 @@
-"""The module of docs/tasks/embed.md, in the working directory, does what it says."""
+"""The module of docs/doors/engine.md, in the working directory, does what it says."""
 
 import sys
 
@@ -14,4 +14,4 @@ images, filters = rng.random((3, 9, 9, 5), np.float32), rng.random((4, 5, 3, 3),
 out = np.zeros((3, 7, 7, 4), np.float32)
 filter_images(images, filters, out)
 np.testing.assert_allclose(out, lk.conv2d(images, filters, layout="NHWC"), rtol=1e-4)
-print("docs/tasks/embed.md: right")
+print("docs/doors/engine.md: right")

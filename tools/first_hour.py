@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("start", "formats", "reorders", "convolutions", "choosing", "coming-from", "tasks/photos", "tasks/volume",
+PAGES = ("doors/layout", "doors/network", "doors/filter", "doors/engine", "doors/tune",
+         "start", "formats", "reorders", "convolutions", "choosing", "coming-from", "tasks/volume",
          "tasks/serve", "tasks/torch", "tasks/quantise", "tasks/blur")  # fmt: skip
 MORE = ("torch", "scipy", "skimage", "onnx", "ml_dtypes")  # what pages may import
 STEP_SECONDS = 300
