@@ -15,7 +15,7 @@ from ._core.runtime import registry
 from ._core.runtime.quota import NONE, quota
 from .bench import health, table_files
 from .bench.folding import print_folded
-from .choosing import blas_threads, machine, machine_profile, model
+from .choosing import blas_threads, machine, machine_profile, model, progress
 from .choosing.costfile import shortened
 from .choosing.table import cost_table, folder, read
 from .config import config
@@ -72,7 +72,8 @@ def examine(checks: bool = True) -> dict[str, Any]:
     }
     start, waited = time.perf_counter(), machine.waited()
     if checks:
-        results, speeds = list(health.results(c["threads"])), list(health.speeds(c["threads"]))
+        with progress.shown("checking"):
+            results, speeds = list(health.results(c["threads"])), list(health.speeds(c["threads"]))
         share = (machine.waited() - waited) / (c["threads"] * (time.perf_counter() - start))
         found["results"] = [r._asdict() for r in results]
         found["speeds"] = [s._asdict() | {"share": s.share} for s in speeds]

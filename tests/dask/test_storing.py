@@ -1,5 +1,7 @@
 """Results past memory are written into arrays in files, by chunks that no two tasks share."""
 
+import contextlib
+import io
 import re
 import subprocess
 import sys
@@ -268,3 +270,17 @@ layoutkit.dask.store(da.ones(4, chunks=2), out)
 assert out.sum() == 4
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_bar_on_terminals_only(monkeypatch):
+    x = da.ones((4, 4), chunks=2)
+    for terminal in (False, True):
+        stream = io.StringIO()
+        stream.isatty = lambda terminal=terminal: terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(storing, "AFTER_SECONDS", 0)
+        out = np.zeros((4, 4))
+        lazy.store(x, out)
+        assert (out == 1).all() and ("100%" in stream.getvalue()) == terminal
+        with Callback():
+            assert isinstance(storing._bar(), contextlib.nullcontext)

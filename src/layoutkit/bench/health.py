@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core.runtime import registry
-from ..choosing import machine, machine_profile
+from ..choosing import machine, machine_profile, progress
 from ..choosing.plan import plan
 from ..choosing.table import cost_table
 from ..convolutions.conv import Conv2d, conv2d
@@ -127,6 +127,7 @@ def speeds(threads: int) -> Iterator[Speed]:
 
 def _least(call: Callable[[], object]) -> float:
     """Seconds of a call: the least of many."""
+    progress.step("timing")
     call()
     times: list[float] = []
     end = time.perf_counter() + SECONDS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Sequence
 from math import inf
 from typing import Any
 
-from . import machine, tuning
+from . import machine, progress, tuning
 from .blas_threads import single_threaded
 from .costfile import Cost
 from .problem import Candidate, Choice, Problem
@@ -98,6 +98,7 @@ def first_use(problem: Problem) -> None:
     if len(candidates_of(problem)) < 2 or not todo or _needed(todo) > tuning.budget():
         return
     cost_table.save_at_exit()
+    progress.step(f"measuring {key}")
     try:
         _Session(problem).run(todo)
     except MemoryError:  # no memory for the arrays: the estimates decide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import sys
@@ -15,12 +16,15 @@ import dask.array as da
 import numpy as np
 from dask.array.optimization import optimize
 from dask.base import get_scheduler
+from dask.callbacks import Callback
 from dask.context import globalmethod
 from dask.core import flatten
 from dask.delayed import Delayed
+from dask.diagnostics import ProgressBar
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task, TaskRef
 
+from ..choosing.progress import AFTER_SECONDS, on_terminal
 from .files import check_open, described, is_h5py, location
 from .sources import check_sizes
 
@@ -159,8 +163,16 @@ def store(y: da.Array, target: Any, *, region: Region | None = None, compute: bo
     writes = _writes(y, to, starts)
     if not compute:
         return writes
-    writes.compute()
+    with _bar():
+        writes.compute()
     return None
+
+
+def _bar() -> contextlib.AbstractContextManager:
+    """Dask's bar on terminals, after two seconds, unless the caller watches by callbacks."""
+    if not on_terminal() or Callback.active:
+        return contextlib.nullcontext()
+    return ProgressBar(minimum=AFTER_SECONDS, out=sys.stderr)
 
 
 def _starts(y: da.Array, to: Target, region: Region | None) -> list[int]:

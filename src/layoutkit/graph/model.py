@@ -11,6 +11,7 @@ import numpy as np
 
 from .._core.runtime.guard import Lock
 from .._core.runtime.pool import trim
+from ..choosing import progress
 from ..choosing.decision_files import Rankings
 from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
@@ -242,9 +243,10 @@ class Model:
     def _made(self, arrays: Mapping[str, np.ndarray], anew: bool = False) -> Program:
         """A program for inputs of such shapes, as another process decided about it or `anew`."""
         costs = Costs(self._threads, self._accuracy, self._dtype)
-        plan, rankings, file = self._laid_out(arrays, costs, anew)
-        with rankings.used():
-            program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold
+        with progress.shown("planning a network"):
+            plan, rankings, file = self._laid_out(arrays, costs, anew)
+            with rankings.used():
+                program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold
         made = decisions.Decisions(plan.decided, rankings)
         if plan.assigned is None and not decisions.fits(made):
             return self._made(arrays, anew=True)

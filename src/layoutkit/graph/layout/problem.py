@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...choosing import progress
 from ..ir import Graph
 from ..operators import Known
 from ..operators.kernels import is_convolution, kernel_of
@@ -123,6 +124,7 @@ class LayoutProblem:
         makers: dict[str, int | None] = {}
         readers: dict[str, dict[int | None, None]] = {}  # each once, in order
         for node in graph.nodes:
+            progress.step(f"layouts of {node.op} {node.name}")
             pair: tuple[int | None, int | None] = (None, None)
             relabelled = is_relabelled(node, known)
             if is_convolution(node, known) or relabelled:

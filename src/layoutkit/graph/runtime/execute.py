@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..._core.nests.reorder_operation import ReorderOperation
+from ...choosing import progress
 from ...choosing.threads import check_threads
 from ...choosing.watching import CallInfo, watched_in_steps, watchers
 from ...formats.layout import Layout
@@ -44,6 +45,7 @@ class Program:
         self._to_round: dict[str, tuple[int, StoredType]] = {}
         self._available: set[Place] = {(name, PLAIN) for name in plan.graph.inputs}
         for node, kinds in zip(plan.graph.nodes, plan.kinds):
+            progress.step(f"{node.op} {node.name}")
             self._add(node, kinds)
         for name in plan.graph.outputs:
             self.operand(name, PLAIN)
