@@ -219,6 +219,31 @@ def test_rank(kernel, taps, count, data, end):
     np.testing.assert_array_equal(y.array.view(dtype), np.sort(x, 0)[rank])
 
 
+@pytest.mark.parametrize("kernel", rows_of("rank"), ids=lambda k: k.name)
+@fewer(3)
+@given(
+    counts | st.sampled_from([2049, 3000]), st.sampled_from([(3, 3), (5, 5), (9, 3)]), st.sampled_from([1, 1, 3, 700]),
+    st.data(), ends,
+)  # fmt: skip
+def test_medians_of_columns(kernel, count, box, unit, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    dtype, (taps, width) = np.dtype(DTYPES[kernel.types]), box
+    length = count + (width - 1) * unit
+    x = numbers(rng, (taps, length), dtype, data.draw(st.sampled_from([1, 100])))  # zeros and ones show every order
+    if dtype.kind == "f":
+        for value in (np.nan, np.inf, -np.inf)[: data.draw(st.integers(0, 3))]:
+            x[rng.random(x.shape) < 0.1] = value
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
+    scratch = np.empty(taps * (length * dtype.itemsize + 64) + 64, np.uint8)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, steps=width, count=count, unit=unit, kind=1,
+        scratch=scratch.ctypes.data + -scratch.ctypes.data % 64,
+    )  # fmt: skip
+    windows = np.stack([x[:, k * unit : k * unit + count] for k in range(width)]).reshape(-1, count)
+    np.testing.assert_array_equal(y.array.view(dtype), np.sort(windows, 0)[taps * width // 2])
+
+
 @pytest.mark.parametrize("kernel", rows_of("widen") + rows_of("cast"), ids=lambda k: k.name)
 @fewer(3)
 @given(counts, st.data(), ends)

@@ -72,6 +72,17 @@ def test_ranks(data, isa, threads):
     )  # fmt: skip
 
 
+@given(st.data(), isas, threads)
+def test_medians_of_boxes(data, isa, threads):
+    x = data.draw(images(ranks=(2, 3, 4)))
+    axes = sorted(data.draw(st.permutations(range(x.ndim)))[: data.draw(st.integers(2, min(3, x.ndim)))])
+    size = [3, 3, 3] if len(axes) == 3 else data.draw(st.sampled_from([[3, 3], [5, 5], [9, 3], [3, 5]]))
+    compare(
+        "median_filter", x, size, isa=isa, threads=threads, scale=0, axes=tuple(axes), mode=data.draw(modes),
+        cval=data.draw(constants), origin=data.draw(st.sampled_from([0, 1, -1])),
+    )  # fmt: skip
+
+
 @given(
     images(st.sampled_from(["float32", "float64", "uint8"]), ranks=(1,), special=True, empty=False), st.integers(1, 9)
 )

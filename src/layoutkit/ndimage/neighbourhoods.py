@@ -147,6 +147,8 @@ def _run(
     one = (1, 0, 0, np.zeros(1, np.int64), 1, 0)
     lines = one if line < 0 else (*axis(line), source(line), shape[line], footprint.before[line])
     along = (*axis(points), source(points), shape[points], footprint.before[points])
+    if kind == "rank" and fields.get("network") is None:  # the first column
+        places = places[places[:, points] == 0]
     planes, plane = np.unique(places[:, leading], axis=0, return_inverse=True) if leading else (
         np.zeros((1, 0), np.int64), np.zeros(len(places), np.int64))  # fmt: skip
     where = np.stack([plane.reshape(-1), places[:, line] if line >= 0 else 0 * plane.reshape(-1), places[:, points]], 1)

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_RANK, LK_WEIGH, LK_WIDEN
-from ..kernels.filters cimport lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..kernels.filters cimport LK_RANK_COLUMNS, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
 from ..ndarray cimport NPY_INT32, NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
@@ -54,7 +54,8 @@ cdef class Neighbourhood(Operation):
     constant : ndarray
         What is outside: as many elements as a line has with its ends.
     fields : dict
-        Of `lk_combine`: kind, end, to, size, weight, fixed, network, rank.
+        Of `lk_combine`: kind, end, to, size, weight, fixed, network, rank. A rank without a network is the median of a box:
+        `places` are those of its first column.
     threads : int
     """
 
@@ -120,6 +121,8 @@ cdef class Neighbourhood(Operation):
             network = fields["network"]
             self.owned.append(network)
             c.network, c.steps = <const int32_t *>elements(network, NPY_INT32), len(network)
+        elif kind == "rank":
+            c.kind, c.steps, c.unit = LK_RANK_COLUMNS, width, unit
         self.divide(threads, width, kind == "rank")
 
     cdef const int64_t *table(self, ndarray table) except NULL:
@@ -140,7 +143,11 @@ cdef class Neighbourhood(Operation):
         self.row = aligned((self.count + (width - 1) * self.unit) * self.item) + APART
         self.base_bytes = aligned(8 * (self.plane_count * (self.span + 1)))
         self.table_bytes = aligned(8 * self.template.taps)
-        self.scratch_bytes = 2 * VECTOR_BYTES * self.template.taps if ranks else 0
+        self.scratch_bytes = 0
+        if ranks and self.template.kind == LK_RANK_COLUMNS:
+            self.scratch_bytes = self.template.taps * (self.row + VECTOR_BYTES)
+        elif ranks:
+            self.scratch_bytes = 2 * VECTOR_BYTES * self.template.taps
         self.out_bytes = aligned(self.count * self.item) if self.cast != NULL else 0
         self.thread_bytes = (self.base_bytes + self.table_bytes + self.scratch_bytes + self.out_bytes
                              + self.plane_count * self.span * self.row)

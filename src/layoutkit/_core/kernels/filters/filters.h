@@ -33,6 +33,8 @@
  *   NULL. NaN is left out, unless there is nothing else.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
  *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
+ *   `kind` LK_RANK_COLUMNS: y[i] = the median of x[t][i + k * unit] of all t and k < `steps`, of 3 rows in 3 steps, 5 in 5, or
+ *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of a vector.
  *
  * No row overlaps y. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
 typedef struct {
@@ -48,6 +50,7 @@ typedef struct {
     int64_t rows, y_row;
     const int32_t *fixed;
     int fraction, doubt;
+    int64_t unit;
 } lk_combine;
 typedef void (*lk_combine_fn)(const lk_combine *);
 
@@ -55,6 +58,7 @@ enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WE
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
 enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };
+enum { LK_RANK_NETWORK, LK_RANK_COLUMNS };
 
 /* widen: y[i] = x[i], elements to reals; cast: reals to elements, as C casts doubles. */
 typedef struct {

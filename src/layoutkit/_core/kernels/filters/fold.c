@@ -1,11 +1,13 @@
 /* fold_<type>: the least or the largest of each element over rows; rank_<type>: one of each in ascending order. See filters.h.
  *
  * Integers and floats have instructions for both; a rank is found by comparisons of floats as integers in the same order,
- * of which NaN is the largest.
+ * of which NaN is the largest. Medians of boxes sort the columns of windows once for all windows that have them; these and the
+ * medians of sorted columns are networks that the compiler knows (medians.h), so that numbers stay in registers.
  * Edges: as in weigh.c.
  */
 #include "common/vector.h"
 #include "filters.h"
+#include "medians.h"
 
 #include <math.h>
 #include <string.h>
