@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import layoutkit as lk
@@ -121,3 +122,29 @@ def test_help_shows_the_parameters_of_functions_like_another():
     assert "(N, C, width)" in inspect.getdoc(lk.grad.conv1d_input)
     with pytest.raises(TypeError, match="unexpected keyword"):
         lk.max_pool1d([[[1.0]]], 1, kernels=2)
+
+
+MODULES = sorted({name.rpartition(".")[0] for name in PUBLIC if "." in name})
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_completion_lists_what_users_call_and_nothing_else(name):
+    module = getattr(lk, name, None) or importlib.import_module(f"layoutkit.{name}".rstrip("."))
+    assert {n for n in dir(module) if not n.startswith("__")} == set(module.__all__)
+
+
+def test_kept_convolutions_list_no_internals():
+    shown = {n for n in dir(lk.Conv2d(np.zeros((1, 1, 1, 1), np.float32))) if not n.startswith("_")}
+    assert {"plan", "explain", "workspace", "stride"} <= shown and not {"once", "over", "padded", "of_constant"} & shown
+
+
+# Calls that cannot fail, and those that return nothing.
+NO_ERRORS = {"get_include", "get_num_threads", "profile", "show_config"}
+NO_RESULT = {"set_num_threads", "show_config"}
+
+
+@pytest.mark.parametrize("name", [n for n in lk.__all__ if inspect.isfunction(getattr(lk, n))])
+def test_help_tells_results_and_errors(name):
+    doc = inspect.getdoc(getattr(lk, name))
+    assert bool(re.search(r"^Returns\n-", doc, re.M)) == (name not in NO_RESULT)
+    assert bool(re.search(r"^Raises\n-", doc, re.M)) == (name not in NO_ERRORS)

@@ -13,6 +13,11 @@ _HERE = Path(__file__).parent
 def get_include() -> str:
     """The directory that ``layoutkit.h`` is in.
 
+    Returns
+    -------
+    str
+        A path.
+
     Examples
     --------
     >>> import os, layoutkit as lk

@@ -133,6 +133,11 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
     *args, **kwargs
         What it would be called with.
 
+    Returns
+    -------
+    Plan
+        Print it for the candidates and what decided; call it to do the operation on other arrays.
+
     Raises
     ------
     TypeError, ValueError

@@ -99,6 +99,11 @@ def profile() -> Profile:
     What is timed is what a call executes. Its checks and its plan are not, packing a filter is an event of its own.
     A `plan.run` that is called directly is not seen.
 
+    Returns
+    -------
+    Profile
+        To be entered by ``with``; its times are in seconds.
+
     Examples
     --------
     >>> import numpy as np, layoutkit as lk

@@ -34,6 +34,11 @@ def set_num_threads(n: int | None) -> None:
     n : int or None
         None: as many as there are processors that the process may use, and OpenMP allows (the default).
 
+    Raises
+    ------
+    TypeError, ValueError
+        `n` is no integer, less than 1, or more than four times the cores of the machine.
+
     Notes
     -----
     ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
@@ -49,6 +54,10 @@ def get_num_threads() -> int:
 
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
+
+    Returns
+    -------
+    int
     """
     return allowed(min(_most, _thread.most))
 

@@ -30,6 +30,16 @@ def tuning(mode: str | None = None, budget: float | None = None) -> str:
     budget : float, optional
         Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
         left is estimated.
+
+    Returns
+    -------
+    str
+        The mode before.
+
+    Raises
+    ------
+    ValueError
+        `mode` is none of these, or `budget` negative or no number.
     """
     global _mode, _budget, _changes
     if budget is not None and (mode != "measure" or not isinstance(budget, Real) or not budget >= 0):

@@ -55,6 +55,7 @@ class _Conv(ConvolutionBase):
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
+    _internal = frozenset(("emptied", "of_constant", "once", "over", "padded"))  # what other rooms call
     _once = False  # whether the filter is packed for one call only
     _of_network = False  # whether it is a layer, see `ConvTask`
 
@@ -70,6 +71,9 @@ class _Conv(ConvolutionBase):
         )  # fmt: skip
         f.copy_arrays()
         self._set(f, threads)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in self._internal]
 
     @classmethod
     def _over(cls, f: Filter, threads) -> _Conv:

@@ -110,6 +110,16 @@ def reproducible(on: bool | None = None) -> bool:
         It goes before what an operation asks for: with ``accuracy="fast"`` it is "reproducible" nevertheless, and with
         ``algorithm="winograd"``, which is not, a ValueError. None only asks for the mode.
 
+    Returns
+    -------
+    bool
+        Whether it was on before.
+
+    Raises
+    ------
+    TypeError
+        `on` is neither a bool nor None.
+
     Notes
     -----
     Which bits of a NaN are set is not part of it. The portable instruction set has no fused multiply-add on x86, and

@@ -429,3 +429,7 @@ def _sandwich(matrix: Matrix, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """matrix @ x @ matrix^T over the last two axes."""
     a = as_array(matrix, object if dtype.kind == "O" else np.float64)
     return (a @ x.astype(a.dtype) @ a.T).astype(dtype)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

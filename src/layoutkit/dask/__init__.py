@@ -22,3 +22,7 @@ __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
     "Plan", "plan", "reorder", "run", "store",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

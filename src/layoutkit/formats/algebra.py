@@ -13,6 +13,26 @@ from collections.abc import Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
+__all__ = [
+    "Mode",
+    "apply",
+    "coalesce",
+    "complement",
+    "compose",
+    "divide",
+    "inverse",
+    "is_exhaustive",
+    "is_one_to_one",
+    "map_",
+    "refine",
+    "restrict",
+    "size",
+    "solutions",
+    "span",
+    "split",
+    "units",
+]
+
 
 class Mode(NamedTuple):
     """One digit of an index: below `extent`, worth `stride` in the offset.
@@ -379,3 +399,7 @@ def is_exhaustive(m: Map) -> bool:
     if is_one_to_one(m):
         return size(m) == span(m)
     return all(any(True for _ in solutions([(0, e - 1, s) for e, s in m], x)) for x in range(span(m)))
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

@@ -124,6 +124,11 @@ def layout_of(value: Any) -> Layout:
         A `Tensor` knows its layout. The axes of an array are taken for the logical dimensions (N C H W), and its
         strides say their order in memory, as `read_strides` reads them.
 
+    Returns
+    -------
+    Layout
+        Of as many dimensions as `value` has, without explicit strides where it is dense.
+
     Raises
     ------
     TypeError, ValueError

@@ -60,6 +60,10 @@ def is_view(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> bool:
     shape : sequence of int
         The logical shape.
 
+    Returns
+    -------
+    bool
+
     Raises
     ------
     ValueError
@@ -77,6 +81,16 @@ def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
         From where, to where.
     shape : sequence of int
         The logical shape.
+
+    Returns
+    -------
+    Move
+        `view` is what `is_view` says, `reason` why.
+
+    Raises
+    ------
+    ValueError
+        As `is_view`.
     """
     src, dst = Layout(src), Layout(dst)
     shape = src.check_shape(shape)

@@ -38,3 +38,7 @@ __all__ = [
     "conv_transpose1d_weight", "conv_transpose2d_weight", "conv_transpose3d_weight",
     "max_pool1d_input", "max_pool2d_input", "max_pool3d_input",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

@@ -29,6 +29,8 @@ from ..formats.layout import Layout
 from ..formats.notation import NAMES, parse_spaced
 from ..memory.tensor import Tensor
 
+__all__ = ["BUFFER_TYPES", "Image", "winograd_from_image", "winograd_to_image", "winograd_transform"]
+
 LANES = 4
 _PREFIX = "mace:"
 
@@ -279,3 +281,7 @@ def winograd_from_image(image: np.ndarray, m: int, shape: Sequence[int]) -> Tens
         raise ValueError(f"a Winograd image holds filters (O, I, 3, 3), not {tuple(shape)}")
     u = Image("winograd_filter").to_tensor(image, ((m + 2) ** 2, shape[0], shape[1]))
     return Tensor(winograd.restore_filter(u.numpy(), winograd_transform(m)), "OIHW")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

@@ -75,6 +75,15 @@ def Aligned(bits: int) -> Req:
     ----------
     bits : int
         The power of two.
+
+    Returns
+    -------
+    Req
+
+    Raises
+    ------
+    ValueError
+        It is none.
     """
     if bits < 1 or bits & (bits - 1):
         raise ValueError(f"Aligned({bits}): expected a power of two")
@@ -87,6 +96,15 @@ def Fixed(bits: int) -> Req:
     Parameters
     ----------
     bits : int
+
+    Returns
+    -------
+    Req
+
+    Raises
+    ------
+    ValueError
+        It is not positive.
     """
     if bits < 1:
         raise ValueError(f"Fixed({bits}): expected a positive number of bits")

@@ -157,3 +157,7 @@ def _ascending(sizes: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
             elif comparison < 0:
                 break
     return order
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

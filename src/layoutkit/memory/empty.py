@@ -31,12 +31,21 @@ def empty(shape: Sequence[int], layout: Any = None, dtype: Any = np.float32) -> 
     ndarray
         Of shape ``layout.physical_shape(shape)``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        `shape` does not fit `layout`, or is too large for any array; `dtype` is none, or of objects.
+    MemoryError
+        The system has no memory left.
+
     Examples
     --------
     >>> import layoutkit as lk
     >>> lk.empty((1, 20, 5, 5), "nChw16c").shape
     (1, 2, 5, 5, 16)
     """
+    if not hasattr(shape, "__len__"):
+        raise TypeError(f"empty: shape: expected a sequence of integers, got {shape!r}")
     layout = Layout.from_factors([(d, 0) for d in range(len(shape))]) if layout is None else Layout(layout)
     what = f"empty in {layout}"
     if isinstance(dtype, str) and dtype == "bfloat16":

@@ -52,6 +52,11 @@ def memory_limit(nbytes: int | None = None) -> int:
     -------
     int
         Bytes.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `nbytes` is no integer, or negative.
     """
     before = pool.bound
     if nbytes is not None:
@@ -84,5 +89,10 @@ def release_memory(keep: int = 0) -> int:
     -------
     int
         Bytes given back.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `keep` is no integer, or negative.
     """
     return pool.release(_bytes(keep, "release_memory: keep"))

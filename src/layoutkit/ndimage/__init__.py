@@ -30,3 +30,7 @@ __all__ = [
     "morphological_laplace", "percentile_filter", "prewitt", "rank_filter", "shift", "sobel", "spline_filter",
     "spline_filter1d", "uniform_filter", "uniform_filter1d", "white_tophat", "zoom",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]

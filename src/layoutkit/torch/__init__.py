@@ -27,3 +27,7 @@ __all__ = [
     "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "compare",
     "conv", "conv_transpose", "convert", "Optimized", "optimize",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__name__"]
