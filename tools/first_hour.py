@@ -1,11 +1,14 @@
 """The first hour of a newcomer, walked in a clean environment: install, read, run the pages, ask for help, slip.
 
-    python tools/first_hour.py [--wheel FILE]
+    python tools/first_hour.py [--wheel FILE] [--doors]
 
 A virtual environment of its own is made, with nothing in it but the package (of this checkout, or a wheel). Then come
 the ten lines of the README, the pages of docs/ that need no more than is there (``--with torch scipy`` installs more),
 the command line, and mistakes as people make them: each must be told by operation and argument. A line a step; the
 exit code is 1 if one fails.
+
+``--doors`` walks the five doors of docs/doors/ instead, each from an environment of its own: what its page tells to
+install, its commands and its examples. The seconds of each are from installing to its last result.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,15 +25,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("doors/layout", "doors/network", "doors/filter", "doors/engine", "doors/tune",
-         "start", "formats", "reorders", "convolutions", "choosing", "coming-from", "tasks/volume",
-         "tasks/serve", "tasks/torch", "tasks/quantise", "tasks/blur")  # fmt: skip
+DOORS = "layout", "network", "filter", "engine", "tune"
+PAGES = (*(f"doors/{name}" for name in DOORS), "start", "formats", "reorders", "convolutions", "choosing",
+         "coming-from", "tasks/volume", "tasks/serve", "tasks/torch", "tasks/quantise", "tasks/blur")  # fmt: skip
 MORE = ("torch", "scipy", "skimage", "onnx", "ml_dtypes")  # what pages may import
 STEP_SECONDS = 300
 
 SETUP = """
 import numpy as np, layoutkit as lk
 x, w = np.ones((1, 8, 9, 9), np.float32), np.ones((4, 8, 3, 3), np.float32)
+"""
+MODEL = """
+import pathlib, shutil, onnx
+shutil.copy(pathlib.Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx", "model.onnx")
 """
 MISTAKES = {  # what is written, and words that its error must have
     "lk.conv2d(x, w, strides=2)": ("conv2d()", "'strides'"),
@@ -108,6 +116,24 @@ class Walk:
                        "optionflags=doctest.NORMALIZE_WHITESPACE).failed)")  # fmt: skip
         return None
 
+    def door(self, name: str, package: str) -> str:
+        """Install what a door tells to, run its commands and examples."""
+        text = (ROOT / "docs" / "doors" / f"{name}.md").read_text()
+        lines = [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+        wanted = [re.sub(r"^layoutkit", package, word) for line in lines if line.startswith("pip install")
+                  for word in shlex.split(line)[2:]]  # fmt: skip
+        start = time.perf_counter()
+        install(self.python, wanted)
+        installed = time.perf_counter() - start
+        commands = [shlex.split(line) for line in lines if line.startswith("layoutkit ")]
+        for _, *arguments in commands:
+            if "model.onnx" in arguments:
+                self.run("-c", MODEL)
+            self.run("-m", "layoutkit", *arguments)
+        if ">>>" in text and (left_out := self.page(f"doors/{name}")):
+            raise RuntimeError(left_out)
+        return f"{installed:.1f} s of it to install, {len(commands)} commands"
+
     def mistake(self, code: str, words: Sequence[str]) -> str:
         """Make a mistake; the last line of the traceback, or several of one error."""
         told = self.run("-c", f"{SETUP}\n{code}\n", code=1)
@@ -129,7 +155,10 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--wheel", help="the package to install; by default it is built from this checkout")
     p.add_argument("--with", dest="more", nargs="*", default=[], metavar="PACKAGE", help="to install beside it")
+    p.add_argument("--doors", action="store_true", help="the five doors, each from an empty environment")
     args = p.parse_args()
+    if args.doors:
+        return walk_doors(args.wheel)
     with tempfile.TemporaryDirectory(prefix="first-hour-") as place:
         folder = Path(place)
         python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
@@ -161,6 +190,23 @@ def main() -> int:
             walk.step(code, lambda code=code, words=words: walk.mistake(code, words))
     print(f"{walk.failed} steps failed" if walk.failed else "all went well")
     return int(walk.failed > 0)
+
+
+def walk_doors(wheel: str | None) -> int:
+    """Walk the doors; returns the exit code."""
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="first-hour-") as place:
+        if wheel is None:
+            subprocess.check_call([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, str(ROOT)])
+            (wheel,) = map(str, Path(place).glob("*.whl"))
+        for name in DOORS:
+            folder = Path(place) / name
+            subprocess.check_call([sys.executable, "-m", "venv", folder / "venv"])
+            python = str(folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+            walk = Walk(python, folder)
+            walk.step(f"docs/doors/{name}.md", lambda walk=walk, name=name: walk.door(name, str(Path(wheel).resolve())))
+            failed += walk.failed
+    return int(failed > 0)
 
 
 def _helped(walk: Walk) -> None:
