@@ -93,3 +93,10 @@ def test_filters_without_channels(layout, index):
     assert "w[None, None]" in raised(lk.conv_transpose2d, x, w)
     assert re.search(r"w\[None, None\]$", raised(lk.conv1d, x[0], w[0]))
     assert "w[" not in raised(lk.conv2d, x, ones(3, 3, 3))
+
+
+def test_kept_convolutions_are_not_given_inputs():
+    assert raised(lk.Conv2d, ones(1, 3, 9, 9), ones(4, 3, 3, 3)).endswith(
+        "takes its filter first, and x when it is called"
+    )
+    assert "kept" not in raised(lk.Conv2d, ones(4, 3, 3, 3), ones(5))
