@@ -363,7 +363,8 @@ class Filter(CheckedAttributes):
 
     def _check_per_channel(self, values: np.ndarray, name: str) -> np.ndarray:
         if values.shape != (self.oc,):
-            hint = "; a kept convolution takes its filter first, and x when it is called" * (values.ndim > 2)
+            rank = len(self.kernel)
+            hint = f"; the order is Conv{rank}d(filter, bias), conv{rank}d(x, filter, bias)" * (values.ndim == rank + 2)
             raise ValueError(f"{self.what}: {name} has shape {values.shape}, expected ({self.oc},){hint}")
         return np.ascontiguousarray(values)
 
