@@ -6,7 +6,6 @@ Who begins something that may take long enters `shown`; what it consists of says
 from __future__ import annotations
 
 import contextlib
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -35,7 +34,9 @@ class _Line:
             self._print("")
 
     def _print(self, text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        from shutil import get_terminal_size  # importing layoutkit stays cheap
+
+        width = get_terminal_size().columns - 1
         with contextlib.suppress(OSError, ValueError):  # a terminal that is gone is no reason to stop
             print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
 

@@ -17,16 +17,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import algebra, notation
 from .algebra import Map, Mode
 from .describe import describe
-from .drawing import Drawing
 from .families import Family, family_of
 from .pads import Pads
 from .strides import of_strides
 from .written import ALPHABET, Factor, block_of, digits_of, is_dense, is_plain, units_of
+
+if TYPE_CHECKING:
+    from .drawing import Drawing
 
 
 class Axis(NamedTuple):
@@ -665,6 +667,8 @@ class Layout:
         at 0  w0  0 2 4
         at 3  w1  1 3 5
         """
+        from .drawing import Drawing  # importing layoutkit stays cheap
+
         return Drawing(self, shape)
 
     def pads(self, shape: Sequence[int]) -> Pads:
