@@ -32,6 +32,7 @@ COUNTS = {
     "transposed": 2_000,
     "limits": 2_000,
     "reproducible": 1_000,
+    "filters": 10_000,
     "chunked": 5_000,
 }
 

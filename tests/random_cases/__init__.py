@@ -3,7 +3,7 @@
 Everything that a signature accepts is drawn. A case is a function that returns None or says what is wrong.
 """
 
-from . import convolutions, integers, limits, reorders, reproducible, transposed
+from . import convolutions, filters, integers, limits, reorders, reproducible, transposed
 
 
 def _chunked(seed: int, index: int) -> str | None:
@@ -20,5 +20,6 @@ CASES = {
     "transposed": transposed.case,
     "limits": limits.case,
     "reproducible": reproducible.case,
+    "filters": filters.case,
     "chunked": _chunked,
 }

@@ -19,6 +19,7 @@ SHARE = {  # half of it where this is not CI; .ci/run has a larger one
     "transposed": 15,
     "limits": 25,
     "reproducible": 10,
+    "filters": 30,
     "chunked": 30,
 }
 if not LONG:

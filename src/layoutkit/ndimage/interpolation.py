@@ -13,6 +13,7 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import array_of, axis_of, by_parts, filters, one_each, output_for
+from .grids import blended
 from .separable import ELEMENTS, EXACT_IN_F32, give, limits, summed, target
 
 POLE = np.sqrt(3.0) - 2  # of the recursion for the coefficients of cubic splines
@@ -129,6 +130,10 @@ def _sampled(
         return CallInfo(what, f"{what} {size} {types[0]} {types[1]} o{order} t{most}", "sample", most)
 
     def run() -> None:
+        if order == 1 and points["kind"] == "grid" and types == ("f32", "f32"):
+            elements = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) for n in x.shape]
+            if blended(x, to, points["points"], elements, most):
+                return
         Sampling((x, to), types, around, order, POINTS[mode], cval, bounds, threads=most, **points)(x, to)
 
     if y.size:

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+import numpy as np
+
 from ..kernels cimport LK_CAST, LK_SAMPLE
 from ..kernels.filters cimport LK_SAMPLE_MARGIN, LK_SAMPLE_RANK, lk_cast_fn, lk_cast_row, lk_sample, lk_sample_fn
 from ..ndarray cimport NPY_FLOAT64, NPY_INT64, import_array, ndarray
@@ -20,6 +22,13 @@ cdef enum:
     POINTS = 256    # of a task
     TASKS = 1 << 14 # between looks at signals, about
     MAX_AXES = 32   # of the result
+
+
+cdef inline void along(double *to, const double *number, double first, double step, double shift, int64_t count) noexcept nogil:
+    """Coordinates of an affine map along a row."""
+    cdef int64_t k
+    for k in range(count):
+        to[k] = first + number[k] * step + shift
 
 
 cdef class Sampling(Operation):
@@ -53,6 +62,7 @@ cdef class Sampling(Operation):
     cdef int64_t shape[MAX_AXES]
     cdef int64_t axes, row, blocks, tasks, y_item
     cdef const double *matrix
+    cdef const double *numbers  # of the points of a row
     cdef int y_element, threads
     cdef bint is_list
 
@@ -83,6 +93,8 @@ cdef class Sampling(Operation):
         for i in range(y.ndim):
             self.shape[i] = y.shape[i]
         self.row = y.size if self.is_list else y.shape[y.ndim - 1]
+        if matrix is not None:
+            self.numbers = <const double *>self.keep(np.arange(self.row, dtype=np.float64))
         p.rank, p.order, p.mode, p.constant, p.rounds = x.ndim, order, mode, constant, limits is not None
         if limits is not None:
             p.least, p.most = limits
@@ -110,6 +122,7 @@ cdef class Sampling(Operation):
         cdef int64_t index[MAX_AXES]
         cdef int64_t rest = row, i, k, last = self.axes - 1
         cdef const double *m = self.matrix
+        cdef const double *numbers = self.numbers + begin
         cdef double *to
         cdef double sum
         p.x, p.offset, p.size, p.at, p.count = x, self.offset, self.size, at, min(<int64_t>POINTS, self.row - begin)
@@ -127,8 +140,7 @@ cdef class Sampling(Operation):
                 sum = 0
                 for k in range(last):
                     sum += index[k] * m[k]
-                for k in range(p.count):
-                    to[k] = sum + (begin + k) * m[last] + m[self.axes]
+                along(to, numbers, sum, m[last], m[self.axes], p.count)
                 m += self.axes + 1
             elif i == last:
                 at[i] = self.point[i] + begin
