@@ -16,7 +16,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -31,6 +31,16 @@ COLUMNS = [((2048, 2048), "uint8"), ((2048, 2048), "float32"), ((128, 128, 128),
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("gaussian_filter", {"sigma": 2}), ("uniform_filter", {"size": 5}), ("median_filter", {"size": 3}),
     ("minimum_filter", {"size": 9}), ("sobel", {}), ("white_tophat", {"size": 7}), ("zoom", {"zoom": 0.8, "order": 1}),
+]  # fmt: skip
+# Where scipy is as fast, or nearly: docs/ndimage.md.
+LIMITS: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
+    ("gaussian_filter", (16, 16), "float32", {"sigma": 1}), ("median_filter", (16, 16), "uint8", {"size": 3}),
+    ("median_filter", (100_000,), "float32", {"size": 301}), ("median_filter", (500, 500), "uint8", {"size": 15}),
+    ("uniform_filter", (2048, 2048), "float32", {"size": 101}),
+    ("uniform_filter", (2048, 2048), "uint8", {"size": 101}),
+    ("zoom", (2048, 2048), "uint8", {"zoom": 0.8, "order": 1}),
+    ("affine_transform", (2048, 2048), "uint8", {"order": 1}),
+    ("affine_transform", (1024, 1024), "float32", {"order": 3}),
 ]  # fmt: skip
 SHAPES = [(4096, 4096), (2048, 4096), (3000, 5000), (256, 256, 256), (130, 360, 350)]
 
@@ -202,26 +212,45 @@ class Process:
         return json.loads(self.process.stdout.readline())
 
 
+def cell(processes: Sequence[Process], case: dict, rounds: int) -> str:
+    """Ours and theirs: medians of so many calls of each, and how many times as fast ours is."""
+    times: list[list[float]] = [[] for _ in processes]
+    for p in processes:
+        p.ask({"case": case})
+    for _ in range(rounds):
+        for p, found in zip(processes, times):
+            found.append(p.ask({"run": 1})["seconds"])
+            time.sleep(REST_SECONDS)
+    a, b = map(median, times)
+    ours, theirs = (f"{t * 1e3:.{3 if t < 1e-3 else digits}f}" for t, digits in ((a, 1), (b, 0)))
+    return f"{ours} ms, scipy {theirs}: {b / a:.{1 if b < 10 * a else 0}f} x"
+
+
+def call_text(name: str, given: dict[str, Any]) -> str:
+    """A call as it is written."""
+    return f"`{name}({', '.join(f'{k}={v}' for k, v in given.items())})`"
+
+
 def table(rounds: int) -> None:
-    """Print the table of docs/ndimage.md: medians of so many calls of each library, one thread."""
-    ours, theirs = Process("layoutkit", 1), Process("scipy", 1)
+    """Print the table of docs/ndimage.md, one thread."""
+    processes = Process("layoutkit", 1), Process("scipy", 1)
     print("| | " + " | ".join(f"{' x '.join(map(str, shape))} {dtype}" for shape, dtype in COLUMNS) + " |")
     print("|---|" + "---|" * len(COLUMNS))
     for name, given in ROWS:
-        cells = []
-        for shape, dtype in COLUMNS:
-            case = dict(name=name, shape=shape, dtype=dtype, arguments=given)
-            times: dict[str, list[float]] = {ours.name: [], theirs.name: []}
-            for p in (ours, theirs):
-                p.ask({"case": case})
-            for _ in range(rounds):
-                for p in (ours, theirs):
-                    times[p.name].append(p.ask({"run": 1})["seconds"])
-                    time.sleep(REST_SECONDS)
-            a, b = (median(times[p.name]) for p in (ours, theirs))
-            cells.append(f"{a * 1e3:.1f} ms, scipy {b * 1e3:.0f}: {b / a:.{1 if b < 10 * a else 0}f} x")
-        what = f"{name}({', '.join(f'{k}={v}' for k, v in given.items())})"
-        print(f"| `{what}` | " + " | ".join(cells) + " |", flush=True)
+        cells = [
+            cell(processes, dict(name=name, shape=shape, dtype=dtype, arguments=given), rounds)
+            for shape, dtype in COLUMNS
+        ]
+        print(f"| {call_text(name, given)} | " + " | ".join(cells) + " |", flush=True)
+
+
+def limits(rounds: int) -> None:
+    """Print where scipy is as fast, or nearly, one thread."""
+    processes = Process("layoutkit", 1), Process("scipy", 1)
+    print("| | array | time |\n|---|---|---|")
+    for name, shape, dtype, given in LIMITS:
+        found = cell(processes, dict(name=name, shape=shape, dtype=dtype, arguments=given), rounds)
+        print(f"| {call_text(name, given)} | {' x '.join(map(str, shape))} {dtype} | {found} |", flush=True)
 
 
 def main() -> None:
@@ -232,6 +261,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="a filter")
     parser.add_argument("--table", action="store_true", help="print the table of docs/ndimage.md instead")
+    parser.add_argument("--limits", action="store_true", help="print where scipy is as fast, or nearly, instead")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -239,6 +269,8 @@ def main() -> None:
         return work(options.work, options.threads)
     if options.table:
         return table(options.rounds)
+    if options.limits:
+        return limits(options.rounds)
     processes = [Process("layoutkit", 1), Process("layoutkit", 2), Process("copy", 1), Process("scipy", 1)]
     for library, module in (("opencv", "cv2"), ("torch", "torch")):
         if importlib.util.find_spec(module):

@@ -15,6 +15,7 @@ from layoutkit.ndimage.ranks import network
 
 MOST = [0, 9, 5, 4, 3, 3]  # places of windows of so many dimensions
 constants = st.sampled_from([0.0, 3.0, 70.0])
+beyond = st.sampled_from([300.0, -5.0, 7e4, 1e10])  # what some integers do not hold
 
 
 @st.composite
@@ -68,7 +69,7 @@ def test_ranks(data, isa, threads):
     name, args = data.draw(st.sampled_from(list(ranks.items())))
     compare(
         name, x, *args, isa=isa, threads=threads, scale=0, axes=axes, footprint=mask, origin=origin,
-        mode=data.draw(modes), cval=data.draw(constants),
+        mode=data.draw(modes), cval=data.draw(constants | beyond),
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_medians_of_boxes(data, isa, threads):
     size = [3, 3, 3] if len(axes) == 3 else data.draw(st.sampled_from([[3, 3], [5, 5], [9, 3], [3, 5]]))
     compare(
         "median_filter", x, size, isa=isa, threads=threads, scale=0, axes=tuple(axes), mode=data.draw(modes),
-        cval=data.draw(constants), origin=data.draw(st.sampled_from([0, 1, -1])),
+        cval=data.draw(constants | beyond), origin=data.draw(st.sampled_from([0, 1, -1])),
     )  # fmt: skip
 
 

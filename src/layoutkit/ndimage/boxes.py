@@ -27,6 +27,8 @@ def along(
 ) -> tuple[np.ndarray, list[windows.Windows]]:  # fmt: skip
     """An array, and windows along one of its axes."""
     x = array_of(input, what)
+    mode_of(mode, what)  # also of a window of one element, as in scipy
+    before_of(*sizes_of(size, 1, what), origin, what)
     return x, boxes(size, (axis_of(axis, x.ndim, what),), mode, origin, make, what)
 
 

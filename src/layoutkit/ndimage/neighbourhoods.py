@@ -91,6 +91,8 @@ def ordered(
         x = x.astype(np.float32)
     if x.dtype.kind != "f":
         cval = float(np.trunc(cval))  # as scipy casts it
+        if kind == "rank" and not representable(cval, x.dtype):
+            cval = wrapped(cval, x.dtype)
     added = fields.get("weight")
     if added is not None or (mode == "constant" and not representable(cval, x.dtype)):
         x = x.astype(np.float64)
@@ -98,6 +100,14 @@ def ordered(
     to = target(y, x, x.dtype)
     run(kind, x, to, footprint, (FOLDED[x.dtype.name],) * 3, mode, cval, fields, threads, what)
     give(to, y)
+
+
+def wrapped(cval: float, dtype: np.dtype) -> float:
+    """A constant that an integer type does not hold, as C casts it to one of 32 or 64 bits, and this to the type."""
+    wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
+    least = int(np.iinfo(wide).min)
+    whole = int(cval) if least <= cval <= -least - 1 else least
+    return float(np.array(whole, wide).astype(np.uint8 if dtype == bool else dtype).astype(dtype))
 
 
 def plain(x: np.ndarray) -> np.ndarray:
