@@ -28,7 +28,7 @@ def along(
     """An array, and windows along one of its axes."""
     x = array_of(input, what)
     mode_of(mode, what)  # also of a window of one element, as in scipy
-    before_of(*sizes_of(size, 1, what), origin, what)
+    before_of(sizes_of(size, 1, what)[0], origin, what)
     return x, boxes(size, (axis_of(axis, x.ndim, what),), mode, origin, make, what)
 
 

@@ -104,10 +104,10 @@ def ordered(
 
 def wrapped(cval: float, dtype: np.dtype) -> float:
     """A constant that an integer type does not hold, as C casts it to one of 32 or 64 bits, and this to the type."""
-    wide = np.dtype(np.int64 if dtype.itemsize == 8 or dtype == np.uint32 else np.int32)
-    least = int(np.iinfo(wide).min)
+    bits = 64 if dtype.itemsize == 8 or dtype == np.uint32 else 32
+    least = -(1 << (bits - 1))
     whole = int(cval) if least <= cval <= -least - 1 else least
-    return float(np.array(whole, wide).astype(np.uint8 if dtype == bool else dtype).astype(dtype))
+    return float(np.array(whole, np.int64).astype(np.uint8 if dtype.kind == "b" else dtype).astype(dtype))
 
 
 def plain(x: np.ndarray) -> np.ndarray:
