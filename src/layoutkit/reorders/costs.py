@@ -81,4 +81,4 @@ COSTS: dict[str, dict[str, Counts | SlabCounts | WindowCounts]] = {
     },
 }
 
-LEAST_LINE_NS = {INNER: 0.8, SHARED: 1.2, MEMORY: 1.8}  # less than a line of the destination takes by any of these
+LEAST_LINE_NS = {INNER: 0.7, SHARED: 0.7, MEMORY: 0.8}  # less than a line of the destination takes by any of these
