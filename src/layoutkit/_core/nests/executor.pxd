@@ -37,11 +37,6 @@ cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogi
     return total // parts * i + min(i, total % parts)
 
 
-cdef inline int64_t row_of_tile(int64_t rows, int64_t rows_at_once, int64_t tiles, int64_t tile) noexcept nogil:
-    """The first row of a tile of `tiles` that share rows evenly; all but the last have a multiple of `rows_at_once`."""
-    return min(rows, rows_at_once * share(ceil_div(rows, rows_at_once), tiles, tile))
-
-
 cdef inline int64_t share_of(int64_t total, int64_t parts, int64_t at) noexcept nogil:
     """Which of `parts` even shares of `total` has `at`."""
     cdef int64_t least = total // parts, larger = total % parts * (least + 1)

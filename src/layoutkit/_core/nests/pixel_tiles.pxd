@@ -16,6 +16,9 @@ cdef class PixelTiles:
     cdef int64_t period_images, period_rows, period_tiles, period_blocks
     cdef int64_t max_block_tiles
     cdef int64_t rows_at_once        # rows that an instruction multiplies: tiles that are not listed have multiples of it
+    cdef int64_t low, taller         # such tiles have low * rows_at_once rows, the first `taller` ones once more
+    cdef double whole, narrow        # cycles of such a tile, on average: of a panel, of the last one
+    cdef int64_t *begin              # the first task of each thread, and the end of the last
     cdef int64_t inside[2]           # along the width, the outputs [first, last) that read no padding
     cdef int64_t *first              # the first row of each tile of a period, and their end
     cdef int64_t *row_set            # of each row of a period: which of the sets of taps it reads inside the input
@@ -38,6 +41,8 @@ cdef class PixelTiles:
     cdef int list_pixels(self) except -1
     cdef int set_cycles(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1
     cdef void cut_tiles(self, int64_t height) noexcept nogil
+    cdef int keep_shares(self) except -1
+    cdef void cut_evenly(self) noexcept nogil
     cdef void cut_listed(self, int64_t height) noexcept nogil
     cdef void sum_cycles(self) noexcept nogil
     cdef double busiest(self) noexcept nogil

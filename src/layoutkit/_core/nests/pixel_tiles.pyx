@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 from itertools import product
 
-from .executor cimport Geometry, ceil_div, geometry_of, row_of_tile, share, share_of
+from .executor cimport Geometry, ceil_div, geometry_of, share, share_of
 
 
 cdef enum:
@@ -133,13 +133,26 @@ cdef class PixelTiles:
             if threads == 1 or self.tiles * self.panels * self.groups >= FEW_TASKS * threads:
                 break
         self.cut_tiles(best_height)
+        self.keep_shares()
 
     def __dealloc__(self):
+        free(self.begin)
         free(self.first)
         free(self.row_set)
         free(self.tap_sets)
         free(self.cycles_before)
         free(self.cycles_before_last)
+
+    cdef int keep_shares(self) except -1:
+        """Find where the share of each thread begins: a region asks more often than searching is worth."""
+        cdef int64_t total = self.groups * self.panels * self.tiles, i
+        cdef int64_t *begin = <int64_t *>calloc(self.threads + 1, sizeof(int64_t))
+        if begin == NULL:
+            raise MemoryError(f"convolution: the shares of {self.threads} threads")
+        for i in range(self.threads + 1):
+            begin[i] = self.share_begin(0, total, i, self.threads)
+        self.begin = begin
+        return 0
 
     @property
     def cycles(self):
@@ -202,7 +215,21 @@ cdef class PixelTiles:
             self.sum_cycles()
         else:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
+            self.cut_evenly()
         self.period_blocks = max(1, ceil_div(self.period_tiles, self.max_block_tiles))
+
+    cdef void cut_evenly(self) noexcept nogil:
+        """Set the rows of tiles that are not listed, and their cycles."""
+        cdef int64_t units = ceil_div(self.rows, self.rows_at_once), tiles = max(1, self.tiles), rows
+        cdef double taller
+        self.low, self.taller = units // tiles, units % tiles
+        taller, rows = self.taller / <double>tiles, self.low * self.rows_at_once
+        self.whole = self.start[rows] + self.taps * self.tap[rows]
+        self.narrow = self.start_last[rows] + self.taps * self.tap_last[rows]
+        if taller > 0:
+            rows += self.rows_at_once
+            self.whole += taller * (self.start[rows] + self.taps * self.tap[rows] - self.whole)
+            self.narrow += taller * (self.start_last[rows] + self.taps * self.tap_last[rows] - self.narrow)
 
     cdef void cut_listed(self, int64_t height) noexcept nogil:
         """Cut a period into tiles by dynamic programming. Meanwhile cycles_before[i] is the least cost of the rows before i,
@@ -263,7 +290,7 @@ cdef class PixelTiles:
         """The first row of a tile, in its period."""
         if self.listed:
             return self.first[tile % self.period_tiles]
-        return row_of_tile(self.rows, self.rows_at_once, self.tiles, tile)
+        return min(self.rows, self.rows_at_once * (self.low * tile + min(tile, self.taller)))
 
     cdef int64_t height(self, int64_t tile) noexcept nogil:
         """The rows of a tile."""
@@ -291,26 +318,17 @@ cdef class PixelTiles:
     cdef double task_cycles(self, int64_t task) noexcept nogil:
         """The cycles of all tasks before `task`."""
         cdef int64_t group, block, panel, tile, first, last, of_period
-        cdef double whole, narrow, taller
-        if not self.listed:  # tiles have one of two heights
-            last = ceil_div(self.rows, self.rows_at_once)
-            first, taller = self.rows_at_once * (last // self.tiles), last % self.tiles / <double>self.tiles
-            whole = self.start[first] + self.taps * self.tap[first]
-            narrow = self.start_last[first] + self.taps * self.tap_last[first]
-            if taller > 0:
-                first += self.rows_at_once
-                whole += taller * (self.start[first] + self.taps * self.tap[first] - whole)
-                narrow += taller * (self.start_last[first] + self.taps * self.tap_last[first] - narrow)
         if task == self.groups * self.panels * self.tiles:
             if not self.listed:
-                return self.groups * self.tiles * ((self.panels - 1) * whole + narrow)
+                return self.groups * self.tiles * ((self.panels - 1) * self.whole + self.narrow)
             return self.groups * (self.rows // self.period_rows) * (
                 (self.panels - 1) * self.cycles_before[self.period_tiles] + self.cycles_before_last[self.period_tiles])
         self.decode(task, &group, &block, &panel, &tile)
         first, last = self.block(block), self.block(block + 1)
         if not self.listed:
-            return ((group * self.tiles + first) * ((self.panels - 1) * whole + narrow) + panel * (last - first) * whole
-                    + (tile - first) * (whole if panel + 1 < self.panels else narrow))
+            return ((group * self.tiles + first) * ((self.panels - 1) * self.whole + self.narrow)
+                    + panel * (last - first) * self.whole
+                    + (tile - first) * (self.whole if panel + 1 < self.panels else self.narrow))
         of_period = first // self.period_tiles
         first, last, tile = (first - of_period * self.period_tiles, last - of_period * self.period_tiles,
                              tile - of_period * self.period_tiles)
@@ -327,6 +345,8 @@ cdef class PixelTiles:
         cdef double from_, goal
         if part == 0 or part == parts:
             return end if part else first
+        if self.begin != NULL and parts == self.threads and first == 0 and end == self.begin[parts]:
+            return self.begin[part]
         from_ = self.task_cycles(first)
         goal = from_ + (self.task_cycles(end) - from_) * part / parts
         while low < high:

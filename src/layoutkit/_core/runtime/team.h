@@ -5,8 +5,10 @@
  * those that have joined is there anything to wait for, their last portions. OpenMP cannot do this: its regions end
  * when every thread of the team has come, so on a busy machine each of them lasts until the system has run them all.
  *
- * A worker spins for a short time after its region, as the next one mostly follows soon, and then sleeps. If it notices
- * that it did not have its core while it was spinning, others need the core, and for some time it sleeps at once.
+ * A worker spins for a short time after its region, as the next one mostly follows soon, and then sleeps. If the system
+ * gives its core to another thread while it is spinning, others need the core, and for some time it sleeps at once: a
+ * few milliseconds, longer if that happens again. A virtual machine whose processors work for others for a while is no
+ * reason to sleep: waking takes longer there than most regions.
  *
  * All threads together are at most as many as the processors that the process may use: regions that run at the same
  * time share the workers, and a worker leaves when others have come.
@@ -21,6 +23,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -32,12 +35,13 @@ enum {
     LK_WORK_BYTES = 1 << 20,   /* memory that must be available for each thread besides its stack */
     LK_SPARE_BYTES = 4 << 20,  /* memory that stays available to the program when a worker is started */
     LK_MIN_PORTIONS = 2,       /* of a share */
-    LK_REGION_PORTIONS = 20,   /* of a region, at least: the last one is 5 % of it */
+    LK_REGION_PORTIONS = 64,   /* of a region, at least: the last one is 1.6 % of it */
     LK_SPINS = 32,             /* between looks at the clock */
     LK_WORKER_SPIN_NS = 200000,
     LK_LEADER_SPIN_NS = 50000, /* for the last portions of a region */
-    LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else had the core */
-    LK_CALM_NS = 100000000,    /* without spinning after that */
+    LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else may have had the core */
+    LK_CALM_NS = 10000000,     /* without spinning if someone had */
+    LK_LONGEST_CALM_NS = 100000000, /* the same, if that happened several times */
     LK_LOOK_NS = 50000000,     /* between looks at which processors may be used */
     LK_REFUSED_NS = 1000000000 /* until threads that the system refused are tried again */
 };
@@ -52,6 +56,8 @@ typedef struct {
 /* What a worker does: 0: idle, LK_OFFERING: someone is about to offer it a region, a region: it is offered, that
  * + LK_JOINED: it works there. */
 enum { LK_OFFERING = 1, LK_JOINED = 2 };
+
+enum { LK_UNASKED = -2, LK_UNTOLD = -1 }; /* how often a thread lost its core */
 
 typedef struct {
     _Alignas(64) _Atomic uintptr_t state;
@@ -118,33 +124,54 @@ static void lk_take_part(const lk_region *r, int slot, int usable) {
     }
 }
 
-/* Spins until the state of a worker is no longer `state`, or it has spun long enough; the time when it had no core
- * last, if it noticed, else `disturbed`. */
-static int64_t lk_spin(lk_worker *w, uintptr_t state, int64_t longest, int64_t disturbed) {
+/* Until when a worker sleeps at once, and for how long it did when it was disturbed last. */
+typedef struct {
+    int64_t until, calm;
+} lk_rest;
+
+/* How often the system has taken the core from the calling thread; LK_UNTOLD where it does not tell. */
+static long lk_taken_away(void) {
+#ifdef RUSAGE_THREAD
+    struct rusage used;
+    if (!getrusage(RUSAGE_THREAD, &used))
+        return used.ru_nivcsw;
+#endif
+    return LK_UNTOLD;
+}
+
+/* Spins until the state of a worker is no longer `state`, or it has spun long enough, or others need the core, which
+ * `rest` remembers; not at all while that says so. */
+static void lk_spin(lk_worker *w, uintptr_t state, int64_t longest, lk_rest *rest) {
     int64_t start = lk_now(), last = start, now;
-    if (start - disturbed < LK_CALM_NS)
-        return disturbed;
+    long taken_away = LK_UNASKED;
+    if (start < rest->until)
+        return;
     while (last - start < longest) {
         for (int i = 0; i < LK_SPINS; i++) {
             if (atomic_load_explicit(&w->state, memory_order_acquire) != state)
-                return disturbed;
+                return;
             lk_pause();
         }
+        if (taken_away == LK_UNASKED) /* only now: most waits are over before */
+            taken_away = lk_taken_away();
         now = lk_now();
-        if (now - last > LK_DISTURBED_NS)
-            return now;
+        if (now - last > LK_DISTURBED_NS && (taken_away == LK_UNTOLD || lk_taken_away() != taken_away)) {
+            int again = now - rest->until < LK_LONGEST_CALM_NS;
+            rest->calm = !again ? LK_CALM_NS : rest->calm < LK_LONGEST_CALM_NS / 2 ? 2 * rest->calm : LK_LONGEST_CALM_NS;
+            rest->until = now + rest->calm;
+            return;
+        }
         last = now;
     }
-    return disturbed;
 }
 
 static void *lk_work(void *argument) {
     lk_worker *w = argument;
-    int64_t disturbed = -(int64_t)LK_CALM_NS;
+    lk_rest rest = {-(int64_t)LK_LONGEST_CALM_NS, LK_CALM_NS};
     for (;;) {
         uintptr_t state = atomic_load_explicit(&w->state, memory_order_acquire);
         if (state <= LK_OFFERING) {
-            disturbed = lk_spin(w, 0, LK_WORKER_SPIN_NS, disturbed);
+            lk_spin(w, 0, LK_WORKER_SPIN_NS, &rest);
             lk_pause();
             if (atomic_load(&w->state) == 0) {
                 pthread_mutex_lock(&w->lock);
@@ -224,11 +251,12 @@ static int lk_offer(const lk_region *r, int wanted, lk_worker **workers) {
 /* Waits until a worker that may have joined a region has left it. */
 static void lk_await(lk_worker *w, const lk_region *r) {
     uintptr_t offered = (uintptr_t)r, joined = offered | LK_JOINED;
+    lk_rest none = {-(int64_t)LK_LONGEST_CALM_NS, LK_CALM_NS};
     if (atomic_compare_exchange_strong(&w->state, &offered, 0)) { /* it never came */
         atomic_fetch_sub(&lk_busy, 1);
         return;
     }
-    lk_spin(w, joined, LK_LEADER_SPIN_NS, -(int64_t)LK_CALM_NS);
+    lk_spin(w, joined, LK_LEADER_SPIN_NS, &none);
     if (atomic_load(&w->state) != joined)
         return;
     pthread_mutex_lock(&w->lock);
