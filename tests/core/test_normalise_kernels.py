@@ -11,7 +11,7 @@ import layoutkit as lk
 from layoutkit._core.runtime import registry
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
-FAMILIES = ("moments", "scale", "softmax", "reduce")
+FAMILIES = ("moments", "scale", "slope_sums", "slopes", "softmax", "reduce")
 NAMES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
 EPS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 FOLDS = ["sum", "absolute", "squares", "product", "max", "min", "powers"]
@@ -88,9 +88,12 @@ def test_moments(kernel, matrix, down, about_zero, end):
     assert not np.isfinite(got[~finite]).any() and not np.isfinite(apart[~finite]).any()
 
 
-@given(rows_of("scale"), matrices(), st.booleans(), st.sampled_from([(0, 0), (1, 0), (1, 1)]), ENDS)
+LIMITS = st.sampled_from([0, 1, np.inf])
+
+
+@given(rows_of("scale"), matrices(), st.booleans(), st.sampled_from([(0, 0), (1, 0), (1, 1)]), LIMITS, ENDS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_scale(kernel, matrix, by_column, parameters, end):
+def test_scale(kernel, matrix, by_column, parameters, limit, end):
     (x, gap), source = matrix, kernel.types.partition("_")[0]
     memory = Memory(x, gap, NAMES[source], end)
     to = "float32" if kernel.types.endswith("f32") else NAMES[source]
@@ -103,7 +106,7 @@ def test_scale(kernel, matrix, by_column, parameters, end):
     guards = {name: guarded(value.view(np.uint8), end) for name, value in values.items()}
     harness.run(
         kernel.name, "lk_scaling", x=memory.address, x_row=memory.pitch, y=y.address, y_row=y.pitch, rows=x.shape[0],
-        count=x.shape[1], by_column=by_column, **{name: guard.address for name, guard in guards.items()},
+        count=x.shape[1], by_column=by_column, limit=limit, **{name: guard.address for name, guard in guards.items()},
     )  # fmt: skip
     v = {name: value.astype(np.float64) for name, value in values.items()}
     along, across = (None, slice(None)), (slice(None), None)
@@ -115,11 +118,50 @@ def test_scale(kernel, matrix, by_column, parameters, end):
         want, size = want * v["scale"][b], size * np.abs(v["scale"][b])
     if parameters[1]:
         want, size = want + v["bias"][b], size + np.abs(v["bias"][b])
+    if limit and not parameters[0]:
+        want = np.clip(want, 0, limit)
     got = y.read()
     within = np.abs(apart) < 1e37  # else products may overflow
     finite = within & (np.abs(want) < (6e4 if to == "float16" else 3e38))
     assert (np.abs(got - want) <= EPS[to] * np.abs(want) + 2.0**-21 * size + 1e-6)[finite].all()
     assert (np.isnan(got) == np.isnan(want))[within | ~np.isfinite(apart)].all()
+
+
+@given(st.one_of(rows_of("slope_sums"), rows_of("slopes")), matrices(special=False), st.booleans(), LIMITS, ENDS)
+def test_slopes(kernel, matrix, by_column, limit, end):
+    (x, gap), dtype = matrix, NAMES[kernel.types]
+    rng = np.random.default_rng(x.size)
+    memory = Memory(x, gap, dtype, end)
+    dy = Memory(rng.standard_normal(x.shape), gap, dtype, end)
+    dx = Memory(np.zeros_like(x), gap, dtype, end)
+    wide, slopes = memory.read().astype(np.float64), dy.read().astype(np.float64)
+    lines = x.shape[1] if by_column else x.shape[0]
+    names = "mean", "factor", "shift", "slope", "offset"
+    values = {name: rng.standard_normal(lines).astype(np.float32) for name in names}
+    guards = {name: guarded(value.view(np.uint8), end) for name, value in values.items()}
+    sums, products = (guarded(np.full(lines, 5.0).view(np.uint8), end) for _ in range(2))
+    harness.run(
+        kernel.name, "lk_slopes", x=memory.address, x_row=memory.pitch, dy=dy.address, dy_row=dy.pitch, dx=dx.address,
+        dx_row=dx.pitch, rows=x.shape[0], count=x.shape[1], by_column=by_column, limit=limit, sums=sums.address,
+        products=products.address, **{name: guard.address for name, guard in guards.items()},
+    )  # fmt: skip
+    v = {name: np.expand_dims(value.astype(np.float64), 0 if by_column else 1) for name, value in values.items()}
+    apart = wide - v["mean"]
+    y = apart * v["factor"] + v["shift"]
+    kink = np.abs(y) < 1e-3 if limit else np.zeros(x.shape, bool)  # rounding decides there
+    kink |= (limit == 1) & (np.abs(y - 1) < 1e-3)
+    d = np.where((y > 0) & (y < limit), slopes, 0) if limit else slopes
+    if kernel.family == "slopes":
+        want = d * v["factor"] + apart * v["slope"] + v["offset"]
+        size = np.abs(d * v["factor"]) + np.abs(apart * v["slope"]) + np.abs(v["offset"])
+        assert (np.abs(dx.read() - want) <= EPS[dtype] * np.abs(want) + 2.0**-21 * size + 1e-6)[~kink].all()
+        return
+    axis = 0 if by_column else 1
+    clear = ~kink.any(axis)
+    got = [of.array.view(np.float64) for of in (sums, products)]
+    for found, terms in zip(got, (d, d * apart)):
+        bound = 1e-6 * np.abs(terms).sum(axis) + 1e-9
+        assert (np.abs(found - terms.sum(axis)) <= bound)[clear].all()
 
 
 @given(rows_of("softmax"), matrices(), st.booleans(), st.booleans(), st.booleans(), ENDS)

@@ -1,6 +1,7 @@
 """Pooling over windows and its gradients, in any layout.
 
-Layouts with channels innermost, whole or in blocks, are pooled directly, others through channels last.
+Layouts with channels innermost, whole or in blocks, are pooled directly, and so are planes of float32 whose rows are
+contiguous; others, and gradients of these, through channels last.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.pooling import pool, pool_back
+from .._core.nests.pooling import PlanePooling, pool, pool_back
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..convolutions.algorithms.base import CHANNELS_LAST
@@ -56,7 +57,8 @@ class Pooling(NamedTuple):
             f"s{sizes_text(stride)} d{sizes_text(dilation)} t{self.threads}"
         )
         last = pooled_layout(self.layout)
-        return CallInfo(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
+        direct = last == self.layout or (not self.what.startswith("grad.") and in_planes(self, self.source.array))
+        return CallInfo(self.what, problem, "pooling" if direct else f"pooling via {last}", self.threads)
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,23 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
     p = checked(what, rank, mean, x, kernel, **attributes)
     to = result_array(out, p.layout, p.shape, p.source.array.dtype, (p.source.array,), what)
     if to.size:
-        watched(p.call_info, _pooled, p, to)
+        watched(p.call_info, pooled, p, to)
     return returned(to, p.layout, p.shape, x, out)
 
 
-def _pooled(p: Pooling, to: np.ndarray) -> None:
-    """Pool into `to`."""
+def in_planes(p: Pooling, *arrays: np.ndarray) -> bool:
+    """Whether these can be pooled as planes: of float32, rows of pixels contiguous."""
+    plain = p.layout.is_plain and [f.dim for f in p.layout.factors] == list(range(p.layout.rank))
+    return plain and p.element == "f32" and all(aligned(a, 4) for a in arrays)
+
+
+def pooled(p: Pooling, to: np.ndarray) -> None:
+    """Pool into `to`, which is not empty."""
+    if in_planes(p, p.source.array, to):
+        between = (slice(None), slice(None), *[None] * (5 - to.ndim))
+        arrays = p.source.array, to
+        PlanePooling(arrays, [a[between] for a in arrays], p.windows, p.scales, p.threads)(*arrays)
+        return
     last = pooled_layout(p.layout)
     array = converted_to(p.source.array, p.layout, p.source.shape, p.element, last, p.element, p.threads)
 
@@ -169,12 +182,12 @@ def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=N
     size = p.source.shape
     to = result_array(out, p.layout, size, p.source.array.dtype, (p.source.array, dy.array), what)
     if to.size:
-        watched(p.call_info, _pooled_back, p, mean, dy, to)
+        watched(p.call_info, pooled_back, p, mean, dy, to)
     return returned(to, p.layout, size, x, out)
 
 
-def _pooled_back(p: Pooling, mean: bool, grad: Argument, to: np.ndarray) -> None:
-    """The gradient of the input, into `to`."""
+def pooled_back(p: Pooling, mean: bool, grad: Argument, to: np.ndarray) -> None:
+    """The gradient of the input, into `to`, which is not empty."""
     wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_layout(p.layout), p.source.shape
     if mean:  # only its shape counts
         array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))

@@ -3,7 +3,7 @@
     import layoutkit.torch
     fast = layoutkit.torch.optimize(model.eval(), x)  # inference: the whole model runs here, fused
     fast = torch.compile(model, backend="layoutkit")  # the same for what torch.compile captures
-    layoutkit.torch.convert(model)  # training: the convolutions of a model run here from now on
+    layoutkit.torch.convert(model)  # training: convolutions run here, batch norm and pooling where faster
     print(layoutkit.torch.compare(model, x))  # whether that would be faster
 
 Tensors are read and written where they lie, those in channels_last too; results have the memory format that torch's
@@ -18,6 +18,7 @@ convolutions. `torch.ops.layoutkit` has the operators, of which torch knows shap
 built of these); there is no `torch.jit`.
 """
 
+from . import norms, pools  # noqa: F401  (their operators)
 from .comparing import Comparison, compare
 from .functions import conv, conv_transpose
 from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert

@@ -1,4 +1,4 @@
-"""The convolutions of torch.nn, computed by layoutkit, and the conversion of models to them."""
+"""The convolutions of torch.nn, computed by layoutkit, and the conversion of models to them and to other layers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
+from .layers import LAYERS
 
 
 class _Convolution:
@@ -73,6 +74,9 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
     Modules that are exactly `torch.nn.Conv2d`, and so on, become `layoutkit.torch.Conv2d` in place: parameters,
     hooks, names in a `state_dict` and references to modules stay. Subclasses do not change: their `forward` may differ.
 
+    Batch normalisation and pooling change in the same way; they call torch's own wherever that is as fast. In an
+    `nn.Sequential` a batch normalisation and the ReLU behind it are one operation in training.
+
     Parameters
     ----------
     model : torch.nn.Module
@@ -88,7 +92,7 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"convert: expected a torch.nn.Module, got {type(model).__name__}")
     for module in model.modules():
-        ours = OURS.get(type(module))
+        ours = OURS.get(type(module)) or LAYERS.get(type(module))
         if ours is not None:
             module.__class__ = ours
     return model

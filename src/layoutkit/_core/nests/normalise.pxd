@@ -1,5 +1,6 @@
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from ..kernels.elementwise cimport lk_epilogue_fn
 from ..kernels.normalise cimport lk_moments_fn, lk_scaling, lk_scaling_fn
@@ -55,6 +56,21 @@ cdef inline void set_scaling(double mean, double factor, double bias, float *num
     cdef float rounded = <float>mean
     numbers[at], numbers[pitch + at] = rounded, <float>factor
     numbers[2 * pitch + at] = <float>(bias - (mean - rounded) * factor)
+
+
+cdef inline void merge_moments(double *mean, double *squares, double count, const double *mean_of,
+                               const double *squares_of, double more, int64_t columns) noexcept nogil:
+    """Moments of `count` elements by column with those of `more`."""
+    cdef double weight = more * count / (count + more), share = more / (count + more), delta
+    cdef int64_t c
+    if count == 0:
+        memcpy(mean, mean_of, columns * sizeof(double))
+        memcpy(squares, squares_of, columns * sizeof(double))
+        return
+    for c in range(columns):
+        delta = mean_of[c] - mean[c]
+        mean[c] += delta * share
+        squares[c] += squares_of[c] + delta * delta * weight
 
 
 cdef class Normalisation(Operation):

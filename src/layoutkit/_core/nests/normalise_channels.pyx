@@ -13,7 +13,7 @@ from ..kernels.normalise cimport lk_moments, lk_scaling
 from ..ndarray cimport import_array, ndarray
 from .executor cimport ceil_div
 from .normalise cimport (
-    SEGMENT, Loops, Normalisation, inverse_deviation, dims_of, iteration_at, loops_of, set_scaling,
+    SEGMENT, Loops, Normalisation, inverse_deviation, dims_of, iteration_at, loops_of, merge_moments, set_scaling,
 )
 
 import_array()
@@ -121,6 +121,7 @@ cdef class Planes(Normalisation):
         iteration_at(&self.loops, slab, &x_slab, &y_slab)
         g.by_column, g.x_row, g.y_row = 0, self.part_x, self.part_y
         g.scale = g.bias = NULL
+        g.limit = 0
         for i in range(first, end):
             segment, run = i % self.segments, i // self.segments
             part, run = run // self.runs.total * self.rows, run % self.runs.total
@@ -284,6 +285,7 @@ cdef class Pixels(Normalisation):
         cdef int64_t i, x_at, y_at, panel, pixels, fold
         g.by_column = 1
         g.scale = g.bias = NULL
+        g.limit = 0
         for i in range(first, end):
             panel = i // self.units
             self.unit_at(slab, i, &x_at, &y_at)
@@ -299,21 +301,6 @@ cdef class Pixels(Normalisation):
                     break
                 g.x, g.y = g.x + g.rows * g.x_row, g.y + g.rows * g.y_row
                 pixels, fold = pixels % fold, 1
-
-
-cdef inline void merge_moments(double *mean, double *squares, double count, const double *mean_of,
-                               const double *squares_of, double more, int64_t columns) noexcept nogil:
-    """Moments of `count` elements by column with those of `more`."""
-    cdef double weight = more * count / (count + more), share = more / (count + more), delta
-    cdef int64_t c
-    if count == 0:
-        memcpy(mean, mean_of, columns * sizeof(double))
-        memcpy(squares, squares_of, columns * sizeof(double))
-        return
-    for c in range(columns):
-        delta = mean_of[c] - mean[c]
-        mean[c] += delta * share
-        squares[c] += squares_of[c] + delta * delta * weight
 
 
 cdef class Columns(Normalisation):
@@ -375,5 +362,5 @@ cdef class Columns(Normalisation):
         g.x, g.y, g.x_row, g.y_row = x + x_at, y + y_at, self.x_channel, self.y_channel
         g.mean = <const float *>(statistics + 2 * self.step * sizeof(double))
         g.factor, g.shift = g.mean + self.step, g.mean + 2 * self.step
-        g.scale, g.bias = self.scales, self.biases
+        g.scale, g.bias, g.limit = self.scales, self.biases, 0
         self.scale_rows(&g, 0, scratch)

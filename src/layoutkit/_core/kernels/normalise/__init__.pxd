@@ -20,6 +20,7 @@ cdef extern from "normalise/scale.h" nogil:
         const float *scale
         const float *bias
         int by_column
+        float limit
     ctypedef void (*lk_scaling_fn)(const lk_scaling *) noexcept nogil
 
 cdef extern from "normalise/softmax.h" nogil:
@@ -40,3 +41,20 @@ cdef extern from "normalise/reduce.h" nogil:
         double *into
         const double *maxima
     ctypedef void (*lk_reduce_fn)(const lk_reduce *) noexcept nogil
+
+cdef extern from "normalise/slopes.h" nogil:
+    ctypedef struct lk_slopes:
+        const char *x
+        const char *dy
+        char *dx
+        int64_t x_row, dy_row, dx_row, rows, count
+        const float *mean
+        const float *factor
+        const float *shift
+        const float *slope
+        const float *offset
+        double *sums
+        double *products
+        int by_column
+        float limit
+    ctypedef void (*lk_slopes_fn)(const lk_slopes *) noexcept nogil

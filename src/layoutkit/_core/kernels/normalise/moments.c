@@ -149,13 +149,45 @@ LK_INLINE void column_vectors(const lk_moments *g, int64_t j, int n, const int v
     }
 }
 
+/* Long rows, whose columns are summed some rows at a time: memory is read along the rows. What there is so far of sums and
+ * squares is in `mean` and `squares`. Returns how many columns that were. */
+LK_INLINE int64_t long_columns(const lk_moments *g)
+{
+    enum { BLOCK = 8 };
+    const int64_t whole = g->count / LK_LANES * LK_LANES;
+    for (int64_t i = 0; i < g->rows; i += BLOCK) {
+        const int64_t rows = MIN(BLOCK, g->rows - i);
+        const char *x = g->x + i * g->x_row;
+        for (int64_t j = 0; j < whole; j += LK_LANES) {
+            vd *const sum = (vd *)(g->mean + j), *const squares = (vd *)(g->squares + j);
+            const vf v = load_numbers(g->x + j * ITEM, LK_LANES, ELEMENT);
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; h++) {
+                const vd first = g->about_zero ? (vd){} : widened(v, h);
+                vd a = i ? sum[h] : (vd){}, b = i ? squares[h] : (vd){};
+                for (int64_t r = 0; r < rows; r++) {
+                    const vd d = widened(load_numbers(x + r * g->x_row + j * ITEM, LK_LANES, ELEMENT), h) - first;
+                    a += d, b = multiplied(d, d, b);
+                }
+                sum[h] = a, squares[h] = b;
+                if (i + BLOCK >= g->rows)
+                    finish(g, first, a, b, 1.0 / (double)g->rows, sum + h, squares + h);
+            }
+        }
+    }
+    return whole;
+}
+
 void LK_NAME(LK_TYPED(moments))(const lk_moments *g)
 {
+    enum { LONG = 128 }; /* elements of a row */
     int64_t j = 0;
     if (!g->by_column) {
         all_rows(g);
         return;
     }
+    if (g->count >= LONG)
+        j = long_columns(g);
     for (; j <= g->count - 2 * LK_LANES; j += 2 * LK_LANES)
         column_vectors(g, j, 2 * LK_LANES, 2);
     for (; j <= g->count - LK_LANES; j += LK_LANES)

@@ -12,9 +12,17 @@ typedef struct {
     vf mean, factor, shift, scale, bias;
 } row_numbers;
 
+/* ReLU with an upper limit; NaN stays NaN. */
+LK_INLINE vf rectified(vf r, float limit)
+{
+    const vi over = r > limit;
+    r = (vf)(~(r < 0) & (vi)r);
+    return (vf)((over & (vi)(limit - (vf){})) | (~over & (vi)r));
+}
+
 /* n elements of a row, at most a vector. `scales`: how many there are of scale and bias. */
 LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, const char *x, char *y, int64_t j, int n,
-                            const int by_column, const int scales, const int to)
+                            const int by_column, const int scales, const int limited, const int to)
 {
     const int64_t width = to == LK_OWN ? LK_ITEM : ITEM;
     const vf v = load_numbers(x + j * ITEM, n, ELEMENT);
@@ -30,10 +38,12 @@ LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, cons
         r = fused(r, load_reals((const char *)(g->scale + j), n), load_reals((const char *)(g->bias + j), n));
     else if (scales)
         r = r * load_reals((const char *)(g->scale + j), n);
+    if (limited)
+        r = rectified(r, g->limit);
     store_numbers(y + j * width, r, n, to);
 }
 
-LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int scales, const int to)
+LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int scales, const int limited, const int to)
 {
     const lk_scaling g = *args;
     const char *x = g.x;
@@ -47,24 +57,28 @@ LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int
             of_row = (row_numbers){.scale = g.scale[i] - (vf){}, .bias = (g.bias ? g.bias[i] : 0) - (vf){}};
         int64_t j = 0;
         for (; j <= g.count - LK_LANES; j += LK_LANES)
-            scale_vector(&g, &of_row, x, y, j, LK_LANES, by_column, scales, to);
+            scale_vector(&g, &of_row, x, y, j, LK_LANES, by_column, scales, limited, to);
         if (j < g.count)
-            scale_vector(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, to);
+            scale_vector(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, limited, to);
     }
 }
 
 LK_INLINE void scale_all(const lk_scaling *g, const int to)
 {
     if (g->by_column && g->scale)
-        scale_rows(g, 1, 1, to);
+        scale_rows(g, 1, 1, 0, to);
+    else if (g->by_column && g->limit)
+        scale_rows(g, 1, 0, 1, to);
     else if (g->by_column)
-        scale_rows(g, 1, 0, to);
+        scale_rows(g, 1, 0, 0, to);
+    else if (!g->scale && g->limit)
+        scale_rows(g, 0, 0, 1, to);
     else if (!g->scale)
-        scale_rows(g, 0, 0, to);
+        scale_rows(g, 0, 0, 0, to);
     else if (!g->bias)
-        scale_rows(g, 0, 1, to);
+        scale_rows(g, 0, 1, 0, to);
     else
-        scale_rows(g, 0, 2, to);
+        scale_rows(g, 0, 2, 0, to);
 }
 
 void LK_NAME(LK_TYPED(scale))(const lk_scaling *g) { scale_all(g, ELEMENT); }

@@ -1,0 +1,204 @@
+/* slope_sums_<type>, slopes_<type>: the two halves of the gradient of a batch normalisation, with a ReLU behind it or not;
+ * see lk_slopes in slopes.h.
+ *
+ *   sums = sum of d, of d * e        dx = d * factor + e * slope + offset        e = x - mean
+ *
+ * Edges: behind the last element of a row d is 0.
+ */
+#include "slopes.h"
+#include "wide.h"
+
+typedef struct {
+    vf mean, factor, shift, slope, offset;
+} line_numbers;
+
+/* Of n columns, or the same numbers in all lanes. */
+LK_INLINE vf numbers_at(const float *p, int64_t at, int n, const int by_column)
+{
+    if (by_column)
+        return load_reals((const char *)(p + at), n);
+    return p[at] - (vf){};
+}
+
+LK_INLINE line_numbers line_at(const lk_slopes *g, int64_t at, int n, const int by_column, const int relu, const int second)
+{
+    line_numbers l = {.mean = numbers_at(g->mean, at, n, by_column)};
+    if (relu || second)
+        l.factor = numbers_at(g->factor, at, n, by_column);
+    if (relu)
+        l.shift = numbers_at(g->shift, at, n, by_column);
+    if (second) {
+        l.slope = numbers_at(g->slope, at, n, by_column);
+        l.offset = numbers_at(g->offset, at, n, by_column);
+    }
+    return l;
+}
+
+/* d, where results were flat 0. A NaN among them passes the gradient, as in torch. */
+LK_INLINE vf passed(vf dy, vf apart, const line_numbers *l, vf limit, const int relu)
+{
+    if (!relu)
+        return dy;
+    const vf y = fused(apart, l->factor, l->shift);
+    return (vf)(~((y <= 0) | (y >= limit)) & (vi)dy);
+}
+
+/* What y is compared with: an infinite limit is not reached, not even by Inf. */
+LK_INLINE vf reached(const lk_slopes *g)
+{
+    return (g->limit == (real)__builtin_inf() ? (real)__builtin_nan("") : g->limit) - (vf){};
+}
+
+LK_INLINE void add(vd *sums, vd *products, vf d, vf apart)
+{
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        const vd wide = widened(d, i);
+        sums[i] += wide;
+        products[i] = multiplied(wide, widened(apart, i), products[i]);
+    }
+}
+
+LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
+{
+    const lk_slopes g = *args;
+    const vf limit = reached(&g);
+    const char *x = g.x, *dy = g.dy;
+    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row) {
+        const line_numbers l = line_at(&g, i, LK_LANES, 0, relu, 0);
+        vd sums[2 * VECTORS] = {}, products[2 * VECTORS] = {};
+        int64_t j = 0;
+        for (; j <= g.count - WIDE; j += WIDE)
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++) {
+                const int64_t at = (j + k * LK_LANES) * ITEM;
+                const vf apart = load_numbers(x + at, LK_LANES, ELEMENT) - l.mean;
+                add(sums + 2 * k, products + 2 * k,
+                    passed(load_numbers(dy + at, LK_LANES, ELEMENT), apart, &l, limit, relu), apart);
+            }
+        if (j < g.count)
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++) {
+                const vf apart = load_wide(x, j, g.count, k, l.mean) - l.mean;
+                add(sums + 2 * k, products + 2 * k, passed(load_wide(dy, j, g.count, k, (vf){}), apart, &l, limit, relu), apart);
+            }
+        g.sums[i] = total(sums), g.products[i] = total(products);
+    }
+}
+
+/* n columns from the j-th on, in `vectors` of them, the last of which may be partial. */
+LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vectors, const int relu)
+{
+#define LANES_OF(k) (n >= ((k) + 1) * LK_LANES ? LK_LANES : n - (k) * LK_LANES)
+    const vf limit = reached(g);
+    const char *x = g->x + j * ITEM, *dy = g->dy + j * ITEM;
+    line_numbers l[2];
+    vd sums[4] = {}, products[4] = {};
+#pragma GCC unroll 2
+    for (int k = 0; k < vectors; k++)
+        l[k] = line_at(g, j + k * LK_LANES, LANES_OF(k), 1, relu, 0);
+    for (int64_t i = 0; i < g->rows; i++, x += g->x_row, dy += g->dy_row)
+#pragma GCC unroll 2
+        for (int k = 0; k < vectors; k++) {
+            const vf apart = load_numbers(x + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT) - l[k].mean;
+            const vf d = load_numbers(dy + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT);
+            add(sums + 2 * k, products + 2 * k, passed(d, apart, l + k, limit, relu), apart);
+        }
+    for (int c = 0; c < n; c++)
+        g->sums[j + c] = sums[c / DOUBLES][c % DOUBLES], g->products[j + c] = products[c / DOUBLES][c % DOUBLES];
+}
+
+/* Long rows, whose columns are summed some rows at a time: memory is read along the rows. Returns how many columns that
+ * were. */
+LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
+{
+    enum { BLOCK = 8 };
+    const int64_t whole = g->count / LK_LANES * LK_LANES;
+    const vf limit = reached(g);
+    for (int64_t i = 0; i < g->rows; i += BLOCK) {
+        const int64_t rows = MIN(BLOCK, g->rows - i);
+        for (int64_t j = 0; j < whole; j += LK_LANES) {
+            const char *x = g->x + i * g->x_row + j * ITEM, *dy = g->dy + i * g->dy_row + j * ITEM;
+            const line_numbers l = line_at(g, j, LK_LANES, 1, relu, 0);
+            vd *const to = (vd *)(g->sums + j), *const products_to = (vd *)(g->products + j);
+            vd sums[2] = {}, products[2] = {};
+            if (i)
+                sums[0] = to[0], sums[1] = to[1], products[0] = products_to[0], products[1] = products_to[1];
+            for (int64_t r = 0; r < rows; r++, x += g->x_row, dy += g->dy_row) {
+                const vf apart = load_numbers(x, LK_LANES, ELEMENT) - l.mean;
+                add(sums, products, passed(load_numbers(dy, LK_LANES, ELEMENT), apart, &l, limit, relu), apart);
+            }
+            to[0] = sums[0], to[1] = sums[1], products_to[0] = products[0], products_to[1] = products[1];
+        }
+    }
+    return whole;
+}
+
+LK_INLINE void sum_all(const lk_slopes *g, const int relu)
+{
+    enum { LONG = 128 }; /* elements of a row */
+    int64_t j = 0;
+    if (!g->by_column) {
+        sum_rows(g, relu);
+        return;
+    }
+    if (g->count >= LONG)
+        j = sum_long_columns(g, relu);
+    for (; j <= g->count - 2 * LK_LANES; j += 2 * LK_LANES)
+        sum_columns(g, j, 2 * LK_LANES, 2, relu);
+    for (; j <= g->count - LK_LANES; j += LK_LANES)
+        sum_columns(g, j, LK_LANES, 1, relu);
+    if (j < g->count)
+        sum_columns(g, j, (int)(g->count - j), 1, relu);
+}
+
+LK_INLINE void slope_rows(const lk_slopes *args, const int by_column, const int relu)
+{
+    const lk_slopes g = *args;
+    const vf limit = reached(&g);
+    const char *x = g.x, *dy = g.dy;
+    char *dx = g.dx;
+#define SLOPE(n) do { \
+        if (by_column) \
+            l = line_at(&g, j, n, 1, relu, 1); \
+        const vf apart = load_numbers(x + j * ITEM, n, ELEMENT) - l.mean; \
+        const vf d = passed(load_numbers(dy + j * ITEM, n, ELEMENT), apart, &l, limit, relu); \
+        store_numbers(dx + j * ITEM, fused(d, l.factor, fused(apart, l.slope, l.offset)), n, ELEMENT); \
+    } while (0)
+    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row, dx += g.dx_row) {
+        line_numbers l = {};
+        int64_t j = 0;
+        if (!by_column)
+            l = line_at(&g, i, LK_LANES, 0, relu, 1);
+        for (; j <= g.count - LK_LANES; j += LK_LANES)
+            SLOPE(LK_LANES);
+        if (j < g.count)
+            SLOPE((int)(g.count - j));
+    }
+}
+
+void LK_NAME(LK_TYPED(slope_sums))(const lk_slopes *g)
+{
+    if (g->limit)
+        sum_all(g, 1);
+    else
+        sum_all(g, 0);
+}
+
+void LK_NAME(LK_TYPED(slopes))(const lk_slopes *g)
+{
+    if (g->by_column && g->limit)
+        slope_rows(g, 1, 1);
+    else if (g->by_column)
+        slope_rows(g, 1, 0);
+    else if (g->limit)
+        slope_rows(g, 0, 1);
+    else
+        slope_rows(g, 0, 0);
+}
+
+const lk_kernel LK_ROWS(slopes)[] = {
+    LK_ROW(LK_SLOPE_SUMS, LK_TYPED(slope_sums), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_ROW(LK_SLOPES, LK_TYPED(slopes), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_LAST_ROW,
+};

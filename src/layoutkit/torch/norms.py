@@ -1,0 +1,120 @@
+"""torch.ops.layoutkit.batch_norm and its gradient, with a ReLU behind it or not.
+
+`limit` is that of the ReLU: 0 for none, infinite for an ordinary one, 6 for ReLU6. Statistics are of float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .._core.nests import batch_norm as nest
+from .memory import is_channels_last, memory, new
+from .operators import LIBRARY
+
+ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def gives_format(x: torch.Tensor) -> bool:
+    """Whether results are in channels_last; in one dimension torch has none."""
+    return x.dim() > 3 and is_channels_last(x)
+
+
+def _axes(tensor: torch.Tensor, last: bool) -> np.ndarray:
+    """Memory in that format as axes image, group, pixel, channel of the group, see the nest."""
+    array, (n, c) = memory(tensor), tensor.shape[:2]
+    if last:
+        return array.transpose(0, *range(2, array.ndim), 1).reshape(1, 1, -1, c)
+    return array.reshape(n, c, -1, 1)
+
+
+def in_format(tensor: torch.Tensor, last: bool) -> torch.Tensor:
+    """The tensor, or a copy, in channels_last or contiguous."""
+    if not last:
+        return tensor.contiguous()
+    return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
+
+
+def _wide(tensor: torch.Tensor | None) -> np.ndarray | None:
+    return None if tensor is None else tensor.detach().to(torch.float64).contiguous().numpy()
+
+
+def _new_batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
+    statistics = [x.new_empty(x.shape[1], dtype=torch.float64) for _ in range(2)]
+    return new(x, x.shape, gives_format(x)), *statistics
+
+
+def _batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
+    last = gives_format(x)
+    y, average, spread = _new_batch_norm(x, weight, bias, mean, variance, eps, limit)
+    given = mean is not None
+    if given:
+        average.copy_(mean)
+        spread.copy_(variance)
+    nest.batch_norm(
+        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(y, last), _wide(weight), _wide(bias),
+        average.numpy(), spread.numpy(), eps, torch.get_num_threads(), given=given, limit=limit,
+    )  # fmt: skip
+    return y, average, spread
+
+
+def _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tuple[torch.Tensor, ...]:
+    return new(x, x.shape, gives_format(x)), torch.empty_like(mean), torch.empty_like(mean)
+
+
+def _backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tuple[torch.Tensor, ...]:
+    last = gives_format(x)
+    dx, products, sums = _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given)
+    nest.batch_norm(
+        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(dx, last), _wide(weight), _wide(bias),
+        memory(mean), memory(variance), eps, torch.get_num_threads(), dy=_axes(in_format(dy, last), last),
+        sums=sums.numpy(), products=products.numpy(), given=given, limit=limit,
+    )  # fmt: skip
+    return dx, products, sums
+
+
+def by_torch(x, weight, bias, mean, variance, eps, limit) -> torch.Tensor:
+    """The same by torch: what it has more, gradients of gradients and transforms, is torch's."""
+    y = functional.batch_norm(x, mean, variance, weight, bias, mean is None, 0.0, eps)
+    if not limit:
+        return y
+    return functional.relu(y) if math.isinf(limit) else functional.hardtanh(y, 0.0, limit)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+    x, weight, bias, mean, variance, ctx.eps, ctx.limit = inputs
+    ctx.given = mean is not None
+    ctx.save_for_backward(x, weight, bias, mean, variance, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+
+
+def _gradients(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
+    x, weight, bias, running_mean, running_variance, mean, variance = ctx.saved_tensors
+    nothing = (None,) * 4
+    if torch.is_grad_enabled():
+        inputs = x, weight, bias
+        wanted = [t for t, needed in zip(inputs, ctx.needs_input_grad) if needed]
+        y = by_torch(x, weight, bias, running_mean, running_variance, ctx.eps, ctx.limit)
+        found = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
+        return *(next(found) if needed else None for needed in ctx.needs_input_grad[:3]), *nothing
+    dx, dw, db = torch.ops.layoutkit.batch_norm_backward.default(
+        dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given
+    )
+    return dx, None if weight is None else dw.to(weight.dtype), None if bias is None else db.to(bias.dtype), *nothing
+
+
+_TENSORS = "Tensor input, Tensor? weight, Tensor? bias, Tensor{} mean, Tensor{} variance, float eps, float limit"
+LIBRARY.define(f"batch_norm({_TENSORS.format('?', '?')}) -> (Tensor, Tensor, Tensor)", tags=torch.Tag.pt2_compliant_tag)
+LIBRARY.define(
+    f"batch_norm_backward(Tensor grad_output, {_TENSORS.format('', '')}, bool given) -> (Tensor, Tensor, Tensor)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+LIBRARY.impl("batch_norm", _batch_norm, "CPU")
+LIBRARY.impl("batch_norm_backward", _backward, "CPU")
+torch.library.register_fake("layoutkit::batch_norm", _new_batch_norm, lib=LIBRARY)
+torch.library.register_fake("layoutkit::batch_norm_backward", _new_backward, lib=LIBRARY)
+torch.library.register_autograd("layoutkit::batch_norm", _gradients, setup_context=_setup, lib=LIBRARY)

@@ -1,0 +1,120 @@
+"""torch.ops.layoutkit.max_pool, avg_pool and their gradients, in one to three dimensions.
+
+Attributes are one number for each axis, as torch's pooling has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from ..grad.arguments import activations
+from ..grad.pool import Pooling, checked, pooled, pooled_back
+from .memory import LAYOUTS, memory, new
+from .norms import gives_format, in_format
+from .operators import LIBRARY
+
+MAXIMA = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}
+MEANS = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}
+
+
+def max_by_torch(x, kernel, stride, padding, dilation, ceil_mode) -> torch.Tensor:
+    return MAXIMA[x.dim() - 2](x, kernel, stride, padding, dilation, ceil_mode)
+
+
+def avg_by_torch(x, kernel, stride, padding, ceil_mode, count_include_pad) -> torch.Tensor:
+    return MEANS[x.dim() - 2](x, kernel, stride, padding, ceil_mode, count_include_pad)
+
+
+def _physical(tensor: torch.Tensor, last: bool) -> Any:
+    array = memory(tensor)
+    return array.transpose(0, *range(2, array.ndim), 1) if last else array
+
+
+def _checked(
+    mean: bool, x: torch.Tensor, kernel: Sequence[int], stride, padding, ceil_mode: bool, **more: Any
+) -> tuple[bool, Pooling]:
+    """Whether it is in channels_last, and the checked call."""
+    rank, last = x.dim() - 2, gives_format(x)
+    return last, checked(
+        f"layoutkit.torch.{'avg' if mean else 'max'}_pool{rank}d", rank, mean, _physical(in_format(x, last), last),
+        tuple(kernel), layout=LAYOUTS[rank][last], stride=tuple(stride), padding=tuple(padding), ceil_mode=ceil_mode,
+        dtype=("bfloat16", "bfloat16") if x.dtype == torch.bfloat16 else None, threads=torch.get_num_threads(), **more,
+    )  # fmt: skip
+
+
+def _forward(mean: bool, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
+    last, p = _checked(mean, x, *attributes, **more)
+    y = new(x, p.shape, last)
+    if y.numel():
+        pooled(p, _physical(y, last))
+    return y
+
+
+def _backward(mean: bool, dy: torch.Tensor, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
+    last, p = _checked(mean, x, *attributes, **more)
+    dx = new(x, x.shape, last)
+    if dx.numel():
+        array = _physical(in_format(dy, last), last)
+        names = "grad_output", "grad_layout"
+        gradient = activations(array, p.layout, p.shape, x.dim() - 2, p.what, names)
+        pooled_back(p, mean, gradient, _physical(dx, last))
+    return dx
+
+
+def _max_pool(x, kernel, stride, padding, dilation, ceil_mode) -> torch.Tensor:
+    return _forward(False, x, kernel, stride, padding, ceil_mode, dilation=tuple(dilation))
+
+
+def _max_pool_backward(dy, x, kernel, stride, padding, dilation, ceil_mode) -> torch.Tensor:
+    return _backward(False, dy, x, kernel, stride, padding, ceil_mode, dilation=tuple(dilation))
+
+
+def _avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad) -> torch.Tensor:
+    return _forward(True, x, kernel, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+
+
+def _avg_pool_backward(dy, x, kernel, stride, padding, ceil_mode, count_include_pad) -> torch.Tensor:
+    return _backward(True, dy, x, kernel, stride, padding, ceil_mode, count_include_pad=count_include_pad)
+
+
+def _new_gradient(dy, x, *attributes) -> torch.Tensor:
+    return new(x, x.shape, gives_format(x))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.attributes = inputs[1:]
+
+
+def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: Any) -> None:
+    """An operator and its gradient; gradients of gradients are torch's."""
+    tags = torch.Tag.pt2_compliant_tag
+    LIBRARY.define(f"{name}(Tensor input, {attributes}) -> Tensor", tags=tags)
+    LIBRARY.define(f"{name}_backward(Tensor grad_output, Tensor input, {attributes}) -> Tensor", tags=tags)
+    operator = getattr(torch.ops.layoutkit, f"{name}_backward").default
+
+    def gradients(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            (dx,) = torch.autograd.grad(by_torch(x, *ctx.attributes), x, dy, create_graph=True)
+        else:
+            dx = operator(dy, x, *ctx.attributes)
+        return dx, *(None,) * len(ctx.attributes)
+
+    def fake(x: torch.Tensor, *attributes: Any) -> torch.Tensor:
+        return new(x, by_torch(x, *attributes).shape, gives_format(x))  # torch's own avg_pool3d loses channels_last_3d
+
+    LIBRARY.impl(name, forward, "CPU")
+    LIBRARY.impl(f"{name}_backward", backward, "CPU")
+    torch.library.register_fake(f"layoutkit::{name}", fake, lib=LIBRARY)
+    torch.library.register_fake(f"layoutkit::{name}_backward", _new_gradient, lib=LIBRARY)
+    torch.library.register_autograd(f"layoutkit::{name}", gradients, setup_context=_setup, lib=LIBRARY)
+
+
+_WINDOWS = "SymInt[] kernel, SymInt[] stride, SymInt[] padding"
+_define("max_pool", f"{_WINDOWS}, SymInt[] dilation, bool ceil_mode", _max_pool, _max_pool_backward, max_by_torch)
+_define("avg_pool", f"{_WINDOWS}, bool ceil_mode, bool count_include_pad", _avg_pool, _avg_pool_backward, avg_by_torch)
