@@ -6,9 +6,9 @@
  * when every thread of the team has come, so on a busy machine each of them lasts until the system has run them all.
  *
  * A worker spins for a short time after its region, as the next one mostly follows soon, and then sleeps. If the system
- * gives its core to another thread while it is spinning, others need the core, and for some time it sleeps at once: a
- * few milliseconds, longer if that happens again. A virtual machine whose processors work for others for a while is no
- * reason to sleep: waking takes longer there than most regions.
+ * gives its core to another thread for a slice of time while it is spinning, others need the core, and for a while it
+ * sleeps at once, longer each time that this happens again. A virtual machine that stands still for a moment is no reason
+ * to sleep: waking takes longer there than most regions.
  *
  * All threads together are at most as many as the processors that the process may use: regions that run at the same
  * time share the workers, and a worker leaves when others have come.
@@ -39,8 +39,8 @@ enum {
     LK_SPINS = 32,             /* between looks at the clock */
     LK_WORKER_SPIN_NS = 200000,
     LK_LEADER_SPIN_NS = 50000, /* for the last portions of a region */
-    LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else may have had the core */
-    LK_CALM_NS = 10000000,     /* without spinning if someone had */
+    LK_DISTURBED_NS = 500000,  /* between two looks at the clock: someone else may have had the core */
+    LK_CALM_NS = 2000000,      /* without spinning if someone had */
     LK_LONGEST_CALM_NS = 100000000, /* the same, if that happened several times */
     LK_LOOK_NS = 50000000,     /* between looks at which processors may be used */
     LK_REFUSED_NS = 1000000000 /* until threads that the system refused are tried again */
