@@ -99,7 +99,7 @@ def test_a_fork_in_the_middle_of_a_call():
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name, shape, given", [
-    ("gaussian_filter", (3000, 3000), dict(sigma=60.0)), ("uniform_filter", (120, 200, 200), dict(size=99)),
+    ("gaussian_filter", (3000, 3000), dict(sigma=60.0)),
     ("median_filter", (1500, 1000), dict(size=9)), ("affine_transform", (3000, 2000), dict(matrix=[0.9, 1.1], order=3)),
 ])  # fmt: skip
 def test_a_long_filter(name, shape, given, threads, soon):

@@ -24,8 +24,9 @@ cdef enum:
     VECTOR_BYTES = 64          # the largest
     SEGMENT = 16               # lines of a task, at least
     TASKS_PER_THREAD = 8
-    CHUNK_BYTES = 1 << 29      # loaded and stored between looks at signals, about
     APART = 64
+
+cdef int64_t CHUNK_BYTES = <int64_t>1 << 32  # loaded and stored between looks at signals, about
 
 _FAMILIES = {"weigh": LK_WEIGH, "fold": LK_FOLD, "rank": LK_RANK}
 

@@ -29,10 +29,12 @@ cdef enum:
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
     TASKS_PER_THREAD = 8
-    CHUNK_BYTES = 1 << 29      # loaded and stored between looks at signals, about
     APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
     ALIASED = 1 << 11          # rows so many bytes apart, or a multiple, share few places of the first cache ..
     ALIASES = 9                # .. which has no room for so many of them
+
+
+cdef int64_t CHUNK_BYTES = <int64_t>1 << 32  # loaded and stored between looks at signals, about
 
 
 cdef struct Window:
