@@ -204,3 +204,21 @@ def test_what_is_not_computed_here_is_that_of_torch():
     with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
         model, x = network(), torch.randn(2, 3, 16, 16)
         assert lkt.convert(copy.deepcopy(model))(x).dtype == model(x).dtype
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "statistics"),
+    [((2, 3, 4), torch.float64, (0, 0)), ((5,), torch.float32, (0, 0)), ((2, 3, 4), torch.float32, (3, 0))],
+)
+def test_what_the_operator_refuses_is_told(shape, dtype, statistics):
+    mean, variance = (torch.ones(n) if n else None for n in statistics)
+    with pytest.raises(TypeError, match="layoutkit::batch_norm"):
+        OPERATORS.batch_norm(torch.ones(shape, dtype=dtype), None, None, mean, variance, 1e-5, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2, 2), (2, 0, 2, 2), (2, 3, 0, 2), (0, 3)])
+@pytest.mark.parametrize("given", [False, True])
+def test_nothing_is_normalised(shape, given):
+    statistics = (torch.ones(shape[1]),) * 2 if given else (None, None)
+    y, _, _ = OPERATORS.batch_norm(torch.ones(shape), None, None, *statistics, 1e-5, 0.0)
+    assert y.shape == shape

@@ -26,10 +26,10 @@ def gives_format(x: torch.Tensor) -> bool:
 
 def _axes(tensor: torch.Tensor, last: bool) -> np.ndarray:
     """Memory in that format as axes image, group, pixel, channel of the group, see the nest."""
-    array, (n, c) = memory(tensor), tensor.shape[:2]
+    array, (n, c, *spatial) = memory(tensor), tensor.shape
     if last:
-        return array.transpose(0, *range(2, array.ndim), 1).reshape(1, 1, -1, c)
-    return array.reshape(n, c, -1, 1)
+        return array.transpose(0, *range(2, array.ndim), 1).reshape(1, 1, n * math.prod(spatial), c)
+    return array.reshape(n, c, math.prod(spatial), 1)
 
 
 def in_format(tensor: torch.Tensor, last: bool) -> torch.Tensor:
@@ -49,6 +49,11 @@ def _new_batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.
 
 
 def _batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
+    if x.dtype not in ELEMENTS or x.dim() < 2:
+        raise TypeError(f"layoutkit::batch_norm: input of {x.dtype} and shape {tuple(x.shape)}, expected float32, "
+                        "bfloat16 or float16 of images and channels at least")  # fmt: skip
+    if (mean is None) != (variance is None):
+        raise TypeError("layoutkit::batch_norm: mean and variance, expected both or neither")
     last = gives_format(x)
     y, average, spread = _new_batch_norm(x, weight, bias, mean, variance, eps, limit)
     given = mean is not None
