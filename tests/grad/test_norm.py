@@ -12,6 +12,7 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
+from layoutkit.grad import norm
 
 EPS = {"f64": 1e-12, "f32": 2e-5, "f16": 2e-2, "bf16": 1.5e-1}  # of results of about 1
 
@@ -103,3 +104,38 @@ def test_errors_say_what_was_expected(call, error, message):
     with pytest.raises(error) as raised:
         call()
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("layout", ["NCW", "NCHW", "NDHWC", "NHWC", "nChw8c", "nCdhw16c", "NC4HW4"])
+@pytest.mark.parametrize("types", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("training", [True, False])
+def test_common_layouts_have_a_nest(layout, types, training, monkeypatch):
+    """Views too: some channels of more, every second image."""
+    monkeypatch.setattr(norm, "_by_convolutions", None)
+    monkeypatch.setattr(norm, "_statistics", None)
+    rng, of, kind = np.random.default_rng(7), lk.Layout(layout), TYPES[types]
+    shape = (4, 16, *[5, 3, 4][: of.rank - 2])
+    x, dy = (rng.standard_normal(shape).astype(kind.src) for _ in range(2))
+    w, b, m, v = rng.standard_normal((4, 16))
+    given = (None, None) if training else (m, v * v + 1)
+    how = dict(mean=given[0], variance=given[1], eps=0.1, layout=of, threads=2,
+               dtype=("bfloat16", "bfloat16") if types == "bf16" else None)  # fmt: skip
+    px, pdy = (reference.to_physical(a, of, 0)[::2] for a in (x, dy))
+    x, dy = exact(x)[::2], exact(dy)[::2]
+    want = plain(x, w, b, *given, 0.1)
+    y, out = lk.batch_norm(px, w, b, **how), np.zeros_like(px)
+    dx, dw, db = lk.grad.batch_norm(px, pdy, w, out=out, **how)
+    assert dx is out
+    near = dict(rtol=EPS[types], atol=10 * EPS[types])
+    np.testing.assert_allclose(reference.to_logical(exact(y), of, x.shape), want, **near)
+    axes = (0, *range(2, x.ndim))
+    by_channel = [
+        a.reshape(1, -1, *[1] * (x.ndim - 2)) for a in (w, *(given if not training else (x.mean(axes), x.var(axes))))
+    ]
+    slope = by_channel[0] / np.sqrt(by_channel[2] + 0.1)
+    normal = (x - by_channel[1]) / np.sqrt(by_channel[2] + 0.1)
+    np.testing.assert_allclose(db, dy.sum(axes), **near)
+    np.testing.assert_allclose(dw, (dy * normal).sum(axes), **near)
+    if training:
+        dy = dy - dy.mean(axes, keepdims=True) - normal * (dy * normal).mean(axes, keepdims=True)
+    np.testing.assert_allclose(reference.to_logical(exact(dx), of, x.shape), slope * dy, **near)

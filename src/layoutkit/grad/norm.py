@@ -2,8 +2,9 @@
 
     y = weight * (x - mean) / sqrt(variance + eps) + bias      by channel
 
-Computed by depthwise 1x1 convolutions and the gradients of their filters and biases. Numbers narrower than float32 are
-widened to it first.
+In NCHW, NHWC, nChw16c and their siblings a nest of its own computes it, `_core/nests/batch_norm.pyx`. Float64 and other
+layouts are computed by depthwise 1x1 convolutions and the gradients of their filters and biases, where numbers narrower
+than float32 are widened to it first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.nests import batch_norm as nest
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..convolutions.conv import CLASSES
@@ -25,6 +27,7 @@ from ..reorders.reorder import reorder
 from . import bias as of_bias
 from . import weight as of_weight
 from .arguments import activations, check_same_type, float_types
+from .norm_axes import four_axes, views
 
 
 class Norm(NamedTuple):
@@ -32,7 +35,6 @@ class Norm(NamedTuple):
 
     what: str
     source: Argument  # of x
-    x: np.ndarray  # its array, widened
     element: str
     rank: int
     threads: int
@@ -45,7 +47,7 @@ class Norm(NamedTuple):
     def call_info(self) -> CallInfo:
         """What watchers are told of a call."""
         problem = f"{self.what} {sizes_text(self.source.shape)} {self.layout} {self.element} t{self.threads}"
-        return CallInfo(self.what, problem, "convolutions by channel", self.threads)
+        return CallInfo(self.what, problem, "by channel", self.threads)
 
     @property
     def channels(self) -> int:
@@ -54,7 +56,7 @@ class Norm(NamedTuple):
     def by_channel(self, value: Any, name: str, default: float) -> np.ndarray:
         """An argument that has a number for each channel, in double precision."""
         if value is None:
-            return np.full(self.channels, default)
+            return np.full(self.channels, float(default))
         numbers = np.asarray(logical(value, f"{self.what}: {name}"))
         if numbers.shape != (self.channels,) or numbers.dtype.kind not in "fiu":
             raise ValueError(
@@ -114,8 +116,7 @@ def _checked(what: str, x, layout, shape, dtype, threads) -> Norm:
     source = activations(x, layout, shape, rank, what, ("x", "layout"))
     if not source.shape[1]:
         raise ValueError(f"{what}: x of shape {source.shape} has no channels")
-    element, threads = float_types(source.array, dtype, what).elements[0], check_threads(threads)
-    return Norm(what, source, _widened(source, element, threads), element, rank, threads)
+    return Norm(what, source, float_types(source.array, dtype, what).elements[0], rank, check_threads(threads))
 
 
 def _widened(tensor: Argument, element: str, threads: int) -> np.ndarray:
@@ -128,19 +129,36 @@ def _widened(tensor: Argument, element: str, threads: int) -> np.ndarray:
     )
 
 
-def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, ``x - mean``, and ``1 / sqrt(variance + eps)``."""
+def _given(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean and variance, checked; None for those of the batch."""
     if (mean is None) != (variance is None):
         raise ValueError(f"{n.what}: mean and variance: expected both, or neither for those of the batch")
     if mean is None and not n.elements:
         raise ValueError(f"{n.what}: x of shape {n.source.shape} has no elements to take the mean of")
-    average = n.sums(n.x) / n.elements if mean is None else n.by_channel(mean, "mean", 0)
-    centred = n.scaled(n.x, np.ones(n.channels), -average)
-    spread = n.products(centred, centred) / n.elements if variance is None else n.by_channel(variance, "variance", 1)
-    if not eps >= 0 or (spread + eps < 0).any():
+    given = None if mean is None else (n.by_channel(mean, "mean", 0), n.by_channel(variance, "variance", 1))
+    if not eps >= 0 or (given is not None and (given[1] + eps < 0).any()):
         raise ValueError(f"{n.what}: variance + eps is negative, or eps ({eps!r}) is")
+    return given
+
+
+def _statistics(n: Norm, x: np.ndarray, given: Any, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, ``x - mean``, and ``1 / sqrt(variance + eps)``."""
+    average = n.sums(x) / n.elements if given is None else given[0]
+    centred = n.scaled(x, np.ones(n.channels), -average)
+    spread = n.products(centred, centred) / n.elements if given is None else given[1]
     with np.errstate(divide="ignore"):
         return average, centred, 1 / np.sqrt(spread + eps)
+
+
+def _seen(n: Norm, out: Any, *gradients: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """The array of the result, and what the nest sees: x, the result and gradients; None if it cannot."""
+    sizes = four_axes(n.layout, n.source.shape) if n.element in nest.WIDTHS else []
+    if not sizes:
+        return None
+    x = n.source.array
+    to = result_array(out, n.layout, n.source.shape, x.dtype, (x, *gradients), n.what)
+    seen = views((x, to, *gradients), sizes)
+    return None if seen is None else (to, seen)
 
 
 @takes_torch
@@ -181,8 +199,17 @@ def batch_norm(
     n = _checked("batch_norm", x, layout, shape, dtype, threads)
     factor, offset = n.by_channel(weight, "weight", 1), n.by_channel(bias, "bias", 0)
 
+    given = _given(n, mean, variance, eps)
+
     def run() -> Any:
-        _, centred, inverse = _statistics(n, mean, variance, eps)
+        if (seen := _seen(n, out)) is not None:
+            to, (source, y) = seen
+            average, spread = given or (np.empty(n.channels), np.empty(n.channels))
+            nest.batch_norm(
+                n.element, source, y, factor, offset, average, spread, eps, n.threads, given=given is not None
+            )  # fmt: skip
+            return returned(to, n.layout, n.source.shape, x, out)
+        _, centred, inverse = _statistics(n, _widened(n.source, n.element, n.threads), given, eps)
         return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.source.array)
 
     return watched(n.call_info, run)
@@ -225,17 +252,41 @@ def batch_norm_gradients(
     gradient = activations(grad_output, grad_layout, n.source.shape, n.rank, n.what, names, n.layout)
     check_same_type(gradient.array, n.source.array, n.what)
     factor = n.by_channel(weight, "weight", 1)
-    return watched(n.call_info, _gradients, n, gradient, factor, mean, variance, eps, out, x)
+    return watched(n.call_info, _gradients, n, gradient, factor, _given(n, mean, variance, eps), eps, out, x)
 
 
-def _gradients(n: Norm, gradient: Argument, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
+def _gradients(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
     """Of x, weight and bias."""
+    found = _by_nest(n, gradient, factor, given, eps, out, x)
+    return _by_convolutions(n, gradient, factor, given, eps, out, x) if found is None else found
+
+
+def _by_nest(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
+    dy = gradient.array
+    if gradient.layout.dense != n.layout:
+        dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
+    if (seen := _seen(n, out, dy)) is None:
+        return None
+    to, (source, dx, slopes) = seen
+    average, spread = given or (np.empty(n.channels), np.empty(n.channels))
+    if given is None:  # what it writes is overwritten below
+        nest.batch_norm(n.element, source, dx, None, None, average, spread, eps, n.threads)
+    products, sums = np.zeros(n.channels), np.zeros(n.channels)
+    nest.batch_norm(
+        n.element, source, dx, factor, None, average, spread, eps, n.threads, dy=slopes, sums=sums, products=products,
+        given=given is not None,
+    )  # fmt: skip
+    wide = TYPES[n.element].sum
+    return returned(to, n.layout, n.source.shape, x, out), products.astype(wide), sums.astype(wide)
+
+
+def _by_convolutions(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
     dy = _widened(gradient, n.element, n.threads)
     if gradient.layout.dense != n.layout:
         dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
-    _, centred, inverse = _statistics(n, mean, variance, eps)
+    _, centred, inverse = _statistics(n, _widened(n.source, n.element, n.threads), given, eps)
     grad_offset, grad_factor = n.sums(dy), n.products(centred, dy) * inverse
-    if mean is None:
+    if given is None:
         slope = -factor * inverse**2 * grad_factor / n.elements
         add = n.scaled(centred, slope, None)
         dx = n.scaled(dy, factor * inverse, -factor * inverse * grad_offset / n.elements, add)
