@@ -180,3 +180,48 @@ def test_one_call_tells_whether_converting_helps():
         lkt.compare(3)
     with pytest.raises(ValueError, match="rounds"):
         lkt.compare(model, x, rounds=0)
+
+
+@pytest.mark.parametrize("name", ["weight_norm", "spectral_norm", "orthogonal"])
+def test_a_parametrized_filter_is_that_of_each_call(name):
+    """In eval mode without gradients too, where filters are kept until they change."""
+    of = getattr(torch.nn.utils.parametrizations, name)
+    torch.manual_seed(0)
+    ours, theirs, x = of(lkt.Conv2d(3, 8, 3)), of(torch.nn.Conv2d(3, 8, 3)), torch.randn(2, 3, 6, 6)
+    theirs.load_state_dict(ours.state_dict())
+    assert isinstance(ours, lkt.Conv2d)
+    for model in (ours, theirs):
+        model(x).square().sum().backward()
+    for got, want in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(got.grad, want.grad, rtol=1e-3, atol=1e-3)
+    with torch.no_grad():
+        for factor in (1.0, 0.5, 3.0):
+            for model in (ours.eval(), theirs.eval()):
+                for parameter in model.parameters():
+                    parameter.mul_(factor).add_(0.1)
+            torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+def test_hooks_of_distributed_data_parallel(tmp_path):
+    """Buckets of gradients of a converted model, in one process."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 4, 1))
+    ours, x = lkt.convert(copy.deepcopy(net)), torch.randn(2, 3, 6, 6)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        parallel, seen = torch.nn.parallel.DistributedDataParallel(ours), []
+
+        def hook(state, bucket):
+            seen.append(bucket.buffer().numel())
+            done = torch.futures.Future()
+            done.set_result(2 * bucket.buffer())
+            return done
+
+        parallel.register_comm_hook(None, hook)
+        for model in (parallel, net):
+            model(x).square().sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert sum(seen) == sum(p.numel() for p in net.parameters())
+    for got, want in zip(ours.parameters(), net.parameters()):
+        torch.testing.assert_close(got.grad, 2 * want.grad, rtol=1e-3, atol=1e-3)
