@@ -10,7 +10,7 @@ from oracle.guard import guarded
 
 from layoutkit._core.nests.convert import TYPES
 from layoutkit._core.runtime import registry
-from layoutkit.ndimage.fixed import fixed_of
+from layoutkit.ndimage.fixed import MOST_NUMBERS, fixed_of
 
 DTYPES = {
     "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
@@ -122,6 +122,26 @@ def test_doubles_are_those_of_c_without_fma(kernel):
     np.testing.assert_array_equal(y, want)
 
 
+def check_integers(kernel, x, weight, kind, fixed, end):
+    """Sums of integers against those of doubles that are cast."""
+    (taps, count), dtype = x.shape, x.dtype
+    wide = x.astype(np.float64)
+    sums = weight[0] * wide[0]
+    for i in range(1, len(weight)):
+        number = wide[i]
+        if kind != EACH:
+            number = wide[2 * i - 1] + wide[2 * i] if kind == SUMS else wide[2 * i - 1] - wide[2 * i]
+        sums = sums + weight[i] * number
+    at, _held = guarded_rows(x, end)
+    y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, kind=kind, end=CAST,
+        size=1, element=TYPES[kernel.types], to=TYPES[kernel.types], fixed=fixed.words, fraction=fixed.fraction,
+        doubt=fixed.doubt,
+    )  # fmt: skip
+    np.testing.assert_array_equal(y.array.view(dtype), np.trunc(sums).astype(np.int64).astype(dtype))
+
+
 @pytest.mark.parametrize("kernel", INTEGERS, ids=lambda k: k.name)
 @fewer(3)
 @given(st.integers(1, 19), counts, st.sampled_from([EACH, SUMS, DIFFERENCES]), st.data(), ends)
@@ -144,21 +164,34 @@ def test_weigh_integers(kernel, taps, count, kind, data, end):
         weight[0] *= 1 if kind == EACH else 2  # of a constant row the sum is near that
     fixed = fixed_of(kind, weight, dtype)
     assert fixed is not None
-    wide = x.astype(np.float64)
-    sums = weight[0] * wide[0]
-    for i in range(1, n):
-        number = wide[i]
-        if kind != EACH:
-            number = wide[2 * i - 1] + wide[2 * i] if kind == SUMS else wide[2 * i - 1] - wide[2 * i]
-        sums = sums + weight[i] * number
-    at, _held = guarded_rows(x, end)
-    y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
-    harness.run(
-        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, kind=kind, end=CAST,
-        size=1, element=TYPES[kernel.types], to=TYPES[kernel.types], fixed=fixed.words, fraction=fixed.fraction,
-        doubt=fixed.doubt,
-    )  # fmt: skip
-    np.testing.assert_array_equal(y.array.view(dtype), np.trunc(sums).astype(np.int64).astype(dtype))
+    check_integers(kernel, x, weight, kind, fixed, end)
+
+
+@pytest.mark.parametrize("kind", [EACH, SUMS, DIFFERENCES])
+@pytest.mark.parametrize("kernel", INTEGERS, ids=lambda k: k.name)
+def test_the_largest_sums_of_integers(kernel, kind):
+    dtype = np.dtype(DTYPES[kernel.types])
+    info, taps = np.iinfo(dtype), MOST_NUMBERS if kind == EACH else 2 * MOST_NUMBERS - 1
+    most = min((1 << 30) // (taps << 8 * dtype.itemsize), (1 << 15) - 4) - 1  # of the high word of a weight
+    ends = np.array([info.min, info.max])
+    rows = np.arange(taps)[:, None]
+    x = ends[np.concatenate([rows * 0, rows * 0 + 1, rows % 2, 1 - rows % 2], 1).repeat(32, 1)].astype(dtype)
+    for low in (-32768, 32767):  # of the low word: the least and the largest
+        weight = np.full(MOST_NUMBERS, (most + low / 65536) * 2.0**-14)
+        for signed in (weight, -weight):
+            fixed = fixed_of(kind, signed, dtype)
+            assert fixed is not None and fixed.doubt and fixed.fraction == 14
+            assert (abs(fixed.words.view(np.int16).reshape(-1, 2, 2)[:, 1].astype(int)) >= 32767).all()
+            check_integers(kernel, x, signed, kind, fixed, "high")
+    assert fixed_of(kind, np.full(MOST_NUMBERS + 1, 0.1 / taps), dtype) is None
+
+
+@pytest.mark.parametrize("kernel", INTEGERS, ids=lambda k: k.name)
+def test_sums_in_doubt_are_those_of_c_without_fma(kernel):
+    for weight, column in (([0.7, -1], (10, 6)), ([-1, 0.7], (6, 10))):
+        weight, x = np.array(weight), np.zeros((2, 200), DTYPES[kernel.types])
+        x[:, 3] = x[:, 100] = column  # 0.7 * 10 is rounded up to 7; few sums are in doubt
+        check_integers(kernel, x, weight, EACH, fixed_of(EACH, weight, x.dtype), "high")
 
 
 @pytest.mark.parametrize("kernel", [k for k in INTEGERS if k.types in ("u8", "u16")], ids=lambda k: k.name)

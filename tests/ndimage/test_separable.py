@@ -1,5 +1,7 @@
 """Filters of one axis after another are those of scipy: any shapes, types, strides, modes, origins."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.ndimage as scipy
@@ -44,6 +46,16 @@ def test_correlation_along_an_axis(data, isa, threads):
         threads=threads, scale=20.0, output=data.draw(st.none() | dtypes), mode=data.draw(modes), cval=2.5,
         origin=(-origin - (size % 2 == 0)) if convolve else origin,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", [[1e308] * 3, [1e308] * 2, [1e308, 0, -1e308], [np.inf] * 3, [np.nan, 1]])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_weights_whose_sums_overflow_warn_no_more_than_scipy(weights, dtype):
+    image = np.zeros((3, 4), dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call, given in ((ndi.correlate1d, weights), (ndi.correlate, [weights])):
+            call(image, given)
 
 
 @given(st.data(), isas, threads)

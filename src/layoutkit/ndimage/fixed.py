@@ -25,11 +25,13 @@ class Fixed:
 
 def fixed_of(kind: int, weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
     """The weights of the numbers of a sum of elements of a type; None if 32 bits do not hold such sums."""
+    largest = float(np.max(np.abs(weights)))
+    if not (len(weights) <= MOST_NUMBERS and largest < 1 << 14):  # NaN is not less
+        return None
     times = np.full(len(weights), 1.0 if kind == w.EACH else 2.0)
     times[0] = 1
-    largest = float(np.max(np.abs(weights)))
     bound = float(np.sum(np.abs(weights) * times)) * (1 << 8 * dtype.itemsize)
-    if not (np.isfinite(weights).all() and len(weights) <= MOST_NUMBERS and bound < 1 << 30 and largest < 1 << 14):
+    if bound >= 1 << 30:
         return None
     most = 20
     while most and not (largest * 2.0**most < (1 << 15) - 2 and bound * 2.0**most < 1 << 30):

@@ -107,10 +107,11 @@ def weighed(weights: np.ndarray, axis: int, before: int, mode: str) -> Windows:
     kind, place = EACH, [size - 1, *range(size - 1)]
     if size % 2:
         low, high = weights[:half], weights[:half:-1]
-        if np.all(np.abs(low - high) <= np.finfo(float).eps):
-            kind = SUMS
-        elif np.all(np.abs(low + high) <= np.finfo(float).eps):
-            kind = DIFFERENCES
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.all(np.abs(low - high) <= np.finfo(float).eps):
+                kind = SUMS
+            elif np.all(np.abs(low + high) <= np.finfo(float).eps):
+                kind = DIFFERENCES
     if kind == EACH:
         return Windows(axis, mode, size, before, np.array(place), EACH, weights[place])
     place = [half] + [p for i in range(half) for p in (i, size - 1 - i)]

@@ -168,6 +168,7 @@ static void one_of_doubles(const lk_combine *p, int64_t i, const int e)
     const double *weight = p->weight;
     const int pairs = p->kind == LK_WEIGH_EACH ? 0 : p->kind == LK_WEIGH_SUMS ? 1 : -1;
     double sum = weight[0] * element_at(p->x[0], i, e);
+    LK_SEPARATE(sum);
     for (int64_t t = 1; t < p->taps; t++) {
         double v = element_at(p->x[t], i, e), w = weight[pairs ? (t + 1) / 2 : t];
         if (pairs)
@@ -257,8 +258,8 @@ LK_INLINE void weigh_vectors(const lk_combine *p, const int e, const int kind, c
         weigh_vector(p, MIN(i, p->count - lanes), e, kind, exact);
 }
 
-/* Whole quotients of sums of at most LK_MOST_BYTES bytes by their number: m / 2^(16 + s) is the reciprocal, and e of e / size
- * too large, at most by 2^(s - 8) of it. */
+/* Whole quotients of sums of at most LK_MOST_BYTES bytes by their number: m / 2^(16 + s) exceeds 1 / size by less than
+ * 2^-(16 + s), and a sum times that is less than 1 / size, the least distance of a quotient to the next whole number. */
 LK_INLINE words_of quotients_8(words_of v, uint32_t m, int s)
 {
 #ifdef WHOLE_OP
@@ -270,7 +271,7 @@ LK_INLINE words_of quotients_8(words_of v, uint32_t m, int s)
 #endif
 }
 
-/* Likewise of LK_MOST_WORDS words, below 2^22: see weigh.c. */
+/* Likewise of LK_MOST_WORDS words, below 2^22: see `ended` in weigh.c. */
 LK_INLINE ulongs quotients_16(ulongs v, float inverse)
 {
     const singles quotients = (__builtin_convertvector((longs)v, singles) + 0.5f) * inverse;
