@@ -182,6 +182,15 @@ def test_a_constant_between_integers():
         np.testing.assert_array_equal(getattr(ndi, name)(x, **rest, **more), getattr(scipy, name)(x, **rest, **more))
 
 
+def test_arrays_without_axes():
+    for dtype in (np.uint8, np.float32):
+        number = np.array(5, dtype)
+        assert ndi.correlate(number, np.array(2.0)) == ndi.convolve(number, np.array(2.0)) == 10
+        assert ndi.rank_filter(number, 0, footprint=np.array(True)) == 5
+        assert ndi.grey_erosion(number, footprint=np.array(True), structure=np.array(3)) == 2
+    np.testing.assert_array_equal(ndi.correlate(x + 3, np.array(2.0), axes=()), np.full((4, 5), 6.0))
+
+
 def test_threads_and_layouts_give_the_same_bits():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((40, 50, 60)).astype(np.float32)

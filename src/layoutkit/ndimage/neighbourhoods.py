@@ -46,10 +46,10 @@ def footprint_of(
     shape, before = [1] * ndim, [0] * ndim
     for size, axis, o in zip(mask.shape, axes, origins):
         shape[axis], before[axis] = size, before_of(size, o, what)
-    order = np.argsort(axes)  # of elements, as in an array with all axes
+    order = np.argsort(np.array(axes, np.int64))  # of elements, as in an array with all axes
     found = np.argwhere(mask.transpose(order))
     places = np.zeros((len(found), ndim), np.int64)
-    places[:, np.sort(axes)] = found
+    places[:, sorted(axes)] = found
     return Footprint(places, tuple(shape), tuple(before))
 
 
