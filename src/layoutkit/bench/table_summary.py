@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -28,24 +27,18 @@ class Table:
     path: Path
     file: CostFile
     profile: MachineProfile | None
+    costs: Mapping[str, Mapping[str, Cost]]  # by problem and candidate
+    groups: Mapping[str, list[str]]  # problems by operation, and by threads where these are told
 
     @classmethod
     def read(cls, path: Path) -> Table:
         """OSError or ValueError where there is none."""
-        return cls(path, checked(path), profile_of(path))
-
-    @cached_property
-    def costs(self) -> Mapping[str, Mapping[str, Cost]]:
-        """By problem and candidate."""
-        return {problem: costs for problem, costs in self.file.all_costs().items() if costs}
-
-    @cached_property
-    def groups(self) -> dict[str, list[str]]:
-        """Problems by operation, and by threads where these are told."""
+        file = checked(path)
+        costs = {problem: costs for problem, costs in file.all_costs().items() if costs}
         groups: dict[str, list[str]] = {}
-        for key in sorted(self.costs):
+        for key in sorted(costs):
             groups.setdefault(group_of(key), []).append(key)
-        return groups
+        return cls(path, file, profile_of(path), costs, groups)
 
 
 def group_of(key: str) -> str:
