@@ -120,7 +120,7 @@ def opencv(x: np.ndarray, name: str, given: dict[str, Any]) -> Callable[[], np.n
             return lambda: cv2.erode(x, kernel, out, borderType=edge)
         return lambda: cv2.morphologyEx(x, cv2.MORPH_OPEN, kernel, out, borderType=edge)
     if name == "sobel" and x.dtype == np.float32:
-        return lambda: cv2.Sobel(x, -1, given["axis"] == 1, given["axis"] == 0, out, borderType=edge)
+        return lambda: cv2.Sobel(x, -1, int(given["axis"] == 1), int(given["axis"] == 0), out, borderType=edge)
     if name == "laplace" and x.dtype == np.float32:
         return lambda: cv2.Laplacian(x, -1, out, 1, borderType=edge)
     if name == "correlate" and x.dtype == np.float32:

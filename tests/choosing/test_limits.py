@@ -65,4 +65,4 @@ def test_the_profile_tells_of_copies_that_are_not_short(machine):
 
 def test_it_is_said_in_place_of_a_share():
     assert limits.disturbed("a copy", "measured") == "no share of a copy: other work slows this machine down now"
-    assert re.search("an estimate .* other work may .*: no share of a copy", limits.disturbed("a copy", "estimated"))
+    assert re.search("no share of a copy: the estimate is .* other work may", limits.disturbed("a copy", "estimated"))

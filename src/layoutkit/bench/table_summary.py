@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -28,23 +28,33 @@ class Table:
     file: CostFile
     profile: MachineProfile | None
     costs: Mapping[str, Mapping[str, Cost]]  # by problem and candidate
-    groups: Mapping[str, list[str]]  # problems by operation, and by threads where these are told
+    groups: Mapping[str, list[str]]  # see `grouped`
 
     @classmethod
     def read(cls, path: Path) -> Table:
         """OSError or ValueError where there is none."""
         file = checked(path)
         costs = {problem: costs for problem, costs in file.all_costs().items() if costs}
-        groups: dict[str, list[str]] = {}
-        for key in sorted(costs):
-            groups.setdefault(group_of(key), []).append(key)
-        return cls(path, file, profile_of(path), costs, groups)
+        return cls(path, file, profile_of(path), costs, grouped(costs))
+
+    def fastest(self, key: str) -> str:
+        """The candidate of a problem that takes least."""
+        costs = self.costs[key]
+        return min(costs, key=lambda name: costs[name].min)
+
+    def seconds(self, key: str) -> float:
+        """Of that candidate."""
+        return self.costs[key][self.fastest(key)].min
 
 
-def group_of(key: str) -> str:
-    """The operation of a problem, and its threads."""
-    last = key.rpartition(" t")[2]
-    return operation(key) + (f", {on_threads(int(last))}" if last.isdigit() and int(last) else "")
+def grouped(problems: Iterable[str]) -> dict[str, list[str]]:
+    """Problems by operation, and by threads where these are told."""
+    groups: dict[str, list[str]] = {}
+    for key in sorted(problems):
+        last = key.rpartition(" t")[2]
+        threads = f", {on_threads(int(last))}" if last.isdigit() and int(last) else ""
+        groups.setdefault(f"{operation(key)}{threads}", []).append(key)
+    return groups
 
 
 def facts(table: Table) -> Iterator[tuple[str, str]]:
@@ -64,8 +74,7 @@ def facts(table: Table) -> Iterator[tuple[str, str]]:
     for group, keys in table.groups.items():
         yield group, f"{len(keys)} problems"
         yield "  mean rate", _rate(table, keys)
-        best = Counter(min(costs, key=lambda name: costs[name].min).partition(" ")[0]
-                       for costs in map(table.costs.__getitem__, keys))  # fmt: skip
+        best = Counter(table.fastest(key).partition(" ")[0] for key in keys)
         yield "  fastest", ", ".join(f"{name} {count / len(keys):.0%}" for name, count in best.most_common(WINNERS))
 
 
@@ -101,7 +110,7 @@ def _rate(table: Table, keys: list[str]) -> str:
         except ValueError:
             continue  # of an operation whose work is not counted
         for case in cases:
-            found.setdefault(case.unit, []).append(case.work / min(c.min for c in table.costs[key].values()) / 1e9)
+            found.setdefault(case.unit, []).append(case.work / table.seconds(key) / 1e9)
     return ", ".join(f"{geomean(rates):.1f} {unit}" for unit, rates in found.items() if unit in UNITS)
 
 
@@ -148,22 +157,13 @@ def _labelled(table: Table) -> dict[str, str]:
 
 def compared(a: Table, b: Table) -> Iterator[str]:
     """Lines about the problems that both tables have."""
-    shared = sorted(a.costs.keys() & b.costs.keys())
+    shared = a.costs.keys() & b.costs.keys()
     if not shared:
         yield "no problem is in both"
         return
-    groups: dict[str, list[str]] = {}
-    for key in shared:
-        groups.setdefault(group_of(key), []).append(key)
     yield f"of the {len(shared)} problems in both:"
-    for group, keys in groups.items():
-        times = [[min(t.costs[key].values(), key=lambda c: c.min).min for key in keys] for t in (a, b)]
-        ratio = geomean(y / x for x, y in zip(*times))
-        same = sum(_winner(a, key) == _winner(b, key) for key in keys)
+    for group, keys in grouped(shared).items():
+        ratio = geomean(b.seconds(key) / a.seconds(key) for key in keys)
+        same = sum(a.fastest(key) == b.fastest(key) for key in keys)
         told = f"B takes {ratio:.2f} times as long as A"
         yield f"{group:<{LABEL}}{told}; the same candidate is fastest in {same} of {len(keys)}"
-
-
-def _winner(table: Table, key: str) -> str:
-    costs = table.costs[key]
-    return min(costs, key=lambda name: costs[name].min)

@@ -111,5 +111,5 @@ def _profile() -> MachineProfile | None:
 def disturbed(what: str, source: str) -> str:
     """What `explain` says in place of a share of a limit, of a cost from this source."""
     if source == "estimated":
-        return f"an estimate of more than this machine does now, which other work may slow down: no share of {what}"
+        return f"no share of {what}: the estimate is more than this machine does now; other work may slow it down"
     return f"no share of {what}: other work slows this machine down now"

@@ -257,16 +257,11 @@ def batch_norm_gradients(
 
 def _gradients(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
     """Of x, weight and bias."""
-    found = _by_nest(n, gradient, factor, given, eps, out, x)
-    return _by_convolutions(n, gradient, factor, given, eps, out, x) if found is None else found
-
-
-def _by_nest(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
     dy = gradient.array
     if gradient.layout.dense != n.layout:
         dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
     if (seen := _seen(n, out, dy)) is None:
-        return None
+        return _by_convolutions(n, Argument(dy, n.layout, n.source.shape), factor, given, eps, out, x)
     to, (source, dx, slopes) = seen
     average, spread = given or (np.empty(n.channels), np.empty(n.channels))
     if given is None:  # what it writes is overwritten below
@@ -282,8 +277,6 @@ def _by_nest(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: f
 
 def _by_convolutions(n: Norm, gradient: Argument, factor: np.ndarray, given: Any, eps: float, out: Any, x: Any):
     dy = _widened(gradient, n.element, n.threads)
-    if gradient.layout.dense != n.layout:
-        dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
     _, centred, inverse = _statistics(n, _widened(n.source, n.element, n.threads), given, eps)
     grad_offset, grad_factor = n.sums(dy), n.products(centred, dy) * inverse
     if given is None:

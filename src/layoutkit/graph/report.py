@@ -116,8 +116,8 @@ class Profile(list[tuple[str, str, float]]):
         if seconds <= SECONDS_OF_NOTHING * len(steps):
             return ""
         if work:
-            limit = peak_limit(work / seconds, self.threads, "f32")
-            return f"{work / seconds / limit:.0%} of the FMA peak" if limit else f"{work / seconds / 1e9:.0f} GFLOP/s"
+            share = share_of_peak(steps, self.threads)
+            return f"{work / seconds / 1e9:.0f} GFLOP/s" if share is None else f"{share:.0%} of the FMA peak"
         limit = copy_limit(moved / seconds, moved // len(steps), self.threads) if moved >= 1 << 16 else None
         return f"{moved / seconds / limit:.0%} of a copy" if limit else f"{moved / seconds / 1e9:.1f} GB/s"
 

@@ -379,10 +379,11 @@ cdef class PixelRows(Executor):
                 tile.tap = self.tap + tap
             row = pending = self.tiles.row(t)
             b_bytes = self.panel_bytes if self.gather else tile.taps * tap_bytes
-            # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles
-            tile.to_prefetch_bytes = ceil_div(b_bytes, (s.last - s.first) * 64) * 64
-            if s.last - s.first == 1:  # it reads the filter as fast as memory gives it
-                tile.to_prefetch_bytes = 0
+            # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles; not by
+            # a single tile, which reads the filter as fast as memory gives it
+            tile.to_prefetch_bytes = 0
+            if s.last - s.first > 1:
+                tile.to_prefetch_bytes = ceil_div(b_bytes, (s.last - s.first) * 64) * 64
             tile.to_prefetch = tile.b + b_bytes + (t - s.first) * tile.to_prefetch_bytes
             if next_rows:
                 i = self.tiles.height(t) * run_bytes

@@ -251,7 +251,7 @@ static int lk_offer(const lk_region *r, int wanted, lk_worker **workers) {
 /* Waits until a worker that may have joined a region has left it. */
 static void lk_await(lk_worker *w, const lk_region *r) {
     uintptr_t offered = (uintptr_t)r, joined = offered | LK_JOINED;
-    lk_rest none = {-(int64_t)LK_LONGEST_CALM_NS, LK_CALM_NS};
+    lk_rest none = {-(int64_t)LK_LONGEST_CALM_NS, LK_CALM_NS}; /* a leader never sleeps at once */
     if (atomic_compare_exchange_strong(&w->state, &offered, 0)) { /* it never came */
         atomic_fetch_sub(&lk_busy, 1);
         return;

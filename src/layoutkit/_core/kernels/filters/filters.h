@@ -24,10 +24,11 @@
  *     LK_END_CAST    it is divided by `size`, then becomes what C makes of a double that is cast to `to`: the fraction is left
  *                    out, then what does not fit wraps around. What is cast to LK_S64 fits
  *   Rows of u8, s8, u16 and s16 have elements and results of their own type. `weight` is of doubles, and results are
- *   those of the row of f64 with LK_END_CAST to that type. How they are found: of the number k of a sum (the first row, then
- *   each row or pair) the low halves of fixed[2 * (k / 2)] and of the next are, if k is even, high and low word of its weight
- *   times 2^(16 + fraction), the high halves, if k is odd; sums that differ from a whole number by `doubt` * 2^-fraction
- *   at most are made again of doubles. `doubt` 0: there are no low words, and all is exact. u8 and u16 have also
+ *   those of the row of f64 with LK_END_CAST to that type. How they are found: a sum has terms, the first row, then each
+ *   other row or pair of rows. fixed[2 * k] has the high words of two weights times 2^(16 + fraction), that of term 2 * k in its
+ *   lower 16 bits and that of term 2 * k + 1 in its upper ones; fixed[2 * k + 1] has their low words. Sums that differ from a
+ *   whole number by at most `doubt` * 2^-fraction are made again of doubles. If `doubt` is 0, the low words are 0 and sums
+ *   are exact. u8 and u16 have also
  *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements.
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
  *   NULL. NaN is left out, unless there is nothing else.
