@@ -31,7 +31,7 @@ def test_run_tells_time_and_layouts(path, capsys):
     assert "ms a run, median of 2" in told and "all channels last" in told and "Conv" in told
 
 
-def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
+def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys, cache_dir):
     np.save(tmp_path / "x.npy", np.ones((1, 3, 8, 8), np.float32))
     wanted = tmp_path / "page.html"
     arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--html", str(wanted), "--explain", "--rounds", "1"]
