@@ -8,10 +8,12 @@ import numpy as np
 
 from ..convolutions.filter import check_dimensions
 from ..convolutions.problem import out_sizes
-from ..convolutions.types import ConvTypes, types_of
+from ..convolutions.types import BITS, ConvTypes, types_of
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import Argument, layout_for, tensor_argument
+
+FLOATS = "float32", "float64", "float16", "bfloat16"
 
 
 def activations(
@@ -26,6 +28,11 @@ def activations(
 
 def float_types(array: np.ndarray, dtype: Any, what: str) -> ConvTypes:
     """The types of an operation on floats whose result is of their type."""
+    if array.dtype.name not in FLOATS and array.dtype != BITS:
+        raise TypeError(
+            f"{what}: x: expected dtype {', '.join(FLOATS[:-1])} or {FLOATS[-1]}, got {array.dtype}; "
+            "x.astype('float32') converts"
+        )
     types = types_of(array, dtype, f"{what}: x").types
     if types.integers or types.src != types.dst:
         raise TypeError(f"{what}: x of {array.dtype}: expected floats, and a result of their type")
