@@ -94,7 +94,11 @@ X = np.ones((2, 3, 4, 4), np.float32)
             "batch_norm: x of shape (2, 0, 4)",
         ),
         (lambda: lk.grad.batch_norm(X[:, :0], X[:, :0]), ValueError, "grad.batch_norm: x of shape (2, 0, 4, 4) has no"),
-        (lambda: lk.batch_norm(X.astype(int)), TypeError, "batch_norm: x: expected dtype float32, float64, float16 or bf"),
+        (
+            lambda: lk.batch_norm(X.astype(int)),
+            TypeError,
+            "batch_norm: x: expected dtype float32, float64, float16 or bf",
+        ),
         (lambda: lk.batch_norm(X.astype(complex)), TypeError, "got complex128; x.astype('float32') converts"),
         (lambda: lk.batch_norm(X[0, 0], layout="ab"), ValueError, "batch_norm: layout ab has 2 dimensions"),
         (lambda: lk.grad.batch_norm(X, X[:1]), ValueError, "grad.batch_norm: grad_output"),
