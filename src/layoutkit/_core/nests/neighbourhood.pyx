@@ -14,7 +14,7 @@ from ..ndarray cimport NPY_INT32, NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
 from .executor cimport aligned, ceil_div, elements
-from .operation cimport Operation
+from .operation cimport Operation, chunks_of, tasks_wanted
 from .separable import TYPES
 
 import_array()
@@ -23,10 +23,8 @@ cdef enum:
     MAX_LOOPS = 32
     VECTOR_BYTES = 64          # the largest
     SEGMENT = 16               # lines of a task, at least
-    TASKS_PER_THREAD = 8
     APART = 64
 
-cdef int64_t CHUNK_BYTES = <int64_t>1 << 32  # loaded and stored between looks at signals, about
 
 _FAMILIES = {"weigh": LK_WEIGH, "fold": LK_FOLD, "rank": LK_RANK}
 
@@ -134,9 +132,9 @@ cdef class Neighbourhood(Operation):
         """Segments of lines, and what a thread needs of the workspace."""
         cdef double work = 2.0 * self.total * self.n * self.count * self.item
         self.threads = threads_for(threads, work * self.template.taps)
-        self.chunks = 1 + <int64_t>(work * max(self.template.taps, self.template.steps)) // CHUNK_BYTES
+        self.chunks = chunks_of(work * max(self.template.taps, self.template.steps))
         self.segment = max(1, self.n)
-        wanted = max(TASKS_PER_THREAD * self.threads if self.threads > 1 else 1, self.chunks)
+        wanted = tasks_wanted(self.threads, self.chunks)
         if self.total < wanted:
             least = max(<int64_t>SEGMENT, 2 * self.span) if work > 1 << 20 else 4
             self.segment = max(1, min(self.n, max(least, ceil_div(self.n * self.total, wanted))))

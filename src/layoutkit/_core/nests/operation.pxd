@@ -5,6 +5,20 @@ from ..runtime.team cimport lk_portions
 cpdef enum:
     MAX_ARRAYS = 32  # of an operation
 
+cdef enum:
+    CHUNK_TASKS = 8  # of a thread in each chunk, at least, if an operation can be cut like that
+    CHUNK_BYTES = 1 << 30  # loaded and stored in a chunk, from the first cache: at most some tenths of a second
+
+
+cdef inline int64_t chunks_of(double bytes) noexcept nogil:
+    """The chunks of an operation that loads and stores so many bytes."""
+    return 1 + <int64_t>(bytes / CHUNK_BYTES)
+
+
+cdef inline int64_t tasks_wanted(int threads, int64_t chunks) noexcept nogil:
+    """The tasks at least, for threads to end at one time, and for looks at signals between chunks."""
+    return 1 if threads <= 1 and chunks <= 1 else CHUNK_TASKS * threads * chunks
+
 
 cdef class Operation:
     cdef readonly int64_t workspace  # bytes that a run needs

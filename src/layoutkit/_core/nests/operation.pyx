@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from ..ndarray cimport PyArray_DATA, import_array, ndarray
-from ..runtime.pace cimport Pace, done, pace_of
+from ..runtime.pace cimport seconds
 from ..runtime.pool cimport Pool
 from ..runtime.signals cimport go_on, interrupted, watch_signals
 from ..runtime.team cimport lk_claim, lk_portions, share_out
@@ -18,6 +18,10 @@ from .executor cimport aligned, share
 import_array()
 
 cdef Pool _pool = Pool(64 << 20)  # of workspaces, for calls from Python
+
+cdef enum:
+    REGION_TASKS = 4  # of a thread, at least, between looks at signals
+cdef double QUICK_SECONDS = 0.02, SLOW_SECONDS = 0.1  # of regions that grow, and of those that shrink
 
 
 cdef struct Run:
@@ -87,19 +91,28 @@ cdef class Operation:
 
     cdef void run_chunks(self, int threads, int64_t tasks, int64_t chunks, char **at, char *workspace,
                         int64_t thread_bytes) noexcept nogil:
-        """Run all tasks, on at most so many threads, in about so many chunks, between which signals are checked for; each
-        thread has a workspace of so many bytes."""
+        """Run all tasks, on at most so many threads; each thread has a workspace of so many bytes. If they are expected to
+        take more than one chunk, then in regions, between which signals are checked for: small ones at first, which grow as
+        long as they are quick, but never of so few tasks that threads would wait for one another."""
         cdef Tasks t
-        cdef Pace pace = pace_of(chunks)
+        cdef int64_t least = REGION_TASKS * threads if threads > 1 else 1
+        cdef int64_t size = tasks if chunks <= 1 else max(least, tasks // (16 * chunks))
+        cdef double since = seconds() if chunks > 1 else 0, now
         t.operation, t.at, t.workspace, t.thread_bytes = <void *>self, at, workspace, thread_bytes
-        while pace.at < pace.end:
-            t.first = share(tasks, <int>(pace.end // pace.size), <int>(pace.at // pace.size))
-            t.last = share(tasks, <int>(pace.end // pace.size), <int>(pace.at // pace.size) + 1)
-            if t.first < t.last:
-                share_out(threads, run_some_tasks, &t)
-            done(&pace)
+        t.last = 0
+        while t.last < tasks:
+            t.first = t.last
+            t.last = tasks if tasks - t.first < size + least else t.first + size
+            share_out(threads, run_some_tasks, &t)
             if interrupted():
                 return
+            if t.last < tasks:
+                now = seconds()
+                if now - since < QUICK_SECONDS:
+                    size *= 2
+                elif now - since > SLOW_SECONDS:
+                    size = max(least, size // 2)
+                since = now
 
     cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         """Run one of the tasks that `run_chunks` shares out."""

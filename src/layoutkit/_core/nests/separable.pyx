@@ -17,7 +17,7 @@ from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
 from .convert import TYPES as _KNOWN
 from .executor cimport aligned, ceil_div, elements
-from .operation cimport Operation
+from .operation cimport Operation, chunks_of, tasks_wanted
 
 import_array()
 
@@ -28,13 +28,9 @@ cdef enum:
     CACHED_BYTES = 512 << 10   # of rows that are read again for the next row of the result
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
-    TASKS_PER_THREAD = 8
     APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
     ALIASED = 1 << 11          # rows so many bytes apart, or a multiple, share few places of the first cache ..
     ALIASES = 9                # .. which has no room for so many of them
-
-
-cdef int64_t CHUNK_BYTES = <int64_t>1 << 32  # loaded and stored between looks at signals, about
 
 
 cdef struct Window:
@@ -154,9 +150,9 @@ cdef class Separable(Operation):
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
             self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
         most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
-        self.chunks = 1 + <int64_t>(work * most) // CHUNK_BYTES
+        self.chunks = chunks_of(work * most)
         tasks = self.total * self.groups * self.strips
-        wanted = max(TASKS_PER_THREAD * self.threads if self.threads > 1 else 1, self.chunks)
+        wanted = tasks_wanted(self.threads, 1 if self.planes.exists else self.chunks)  # results of planes are made again
         if tasks < wanted:
             least = SEGMENT if not self.planes.exists else 2 * lines.span
             self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, wanted)))
