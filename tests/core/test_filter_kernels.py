@@ -298,13 +298,20 @@ def test_widen_and_cast(kernel, count, data, end):
 
 @pytest.mark.parametrize("kernel", rows_of("sample"), ids=lambda k: k.name)
 @fewer(3)
-@given(st.integers(1, 3), st.sampled_from([0, 1, 3]), st.integers(1, 40), st.integers(0, 99), ends)
-def test_sample(kernel, rank, order, count, seed, end):
+@given(st.integers(1, 3), st.sampled_from([0, 1, 3]), st.integers(1, 40), st.integers(0, 99), ends, st.booleans())
+def test_sample(kernel, rank, order, count, seed, end, line):
     rng = np.random.default_rng(seed)
+    order = min(order, 1) if kernel.types not in ("f32", "f64") else order
     size = rng.integers(1, 9, rank)
     x = rng.integers(-9, 9, size).astype(DTYPES[kernel.types])
     points = rng.integers(-8, 40, (rank, count)) / 4.0
     points = np.clip(points, 0, (size - 1)[:, None])
+    lines, number = np.zeros((rank, 3)), int(rng.integers(5))
+    if line:  # from one point of the array to another
+        ends = np.sort(rng.integers(0, size, (2, rank)), 0) / 1.0
+        lines[:, 1] = np.floor((ends[1] - ends[0]) * 64 / max(1, count - 1)) / 64
+        lines[:, 2], lines[:, 0] = ends[0], -number * lines[:, 1]
+        points = lines[:, :1] + (number + np.arange(count)) * lines[:, 1:2] + lines[:, 2:]
     margin = harness.SIZES["LK_SAMPLE_MARGIN"]
     near = [np.clip(np.arange(-margin, n + margin), 0, n - 1) for n in size]
     offsets = [at * (s // x.itemsize) for at, s in zip(near, x.strides)]
@@ -323,6 +330,6 @@ def test_sample(kernel, rank, order, count, seed, end):
     tables = np.array([o.ctypes.data for o in offsets]), np.array([a.address for a in at])
     harness.run(
         kernel.name, "lk_sample", x=gx.address, offset=tables[0].ctypes.data, at=tables[1].ctypes.data, size=size,
-        y=gy.address, count=count, rank=rank, order=order,
+        y=gy.address, count=count, rank=rank, order=order, line=lines.ctypes.data if line else 0, number=number,
     )  # fmt: skip
     np.testing.assert_allclose(gy.array.view(np.float64), want, atol=1e-11)

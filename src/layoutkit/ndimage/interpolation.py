@@ -13,7 +13,9 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import array_of, axis_of, by_parts, filters, one_each, output_for
+from .fixed import SMALL
 from .grids import blended
+from .neighbourhoods import plain
 from .separable import ELEMENTS, EXACT_IN_F32, give, limits, summed, target
 
 POLE = np.sqrt(3.0) - 2  # of the recursion for the coefficients of cubic splines
@@ -113,7 +115,7 @@ def _sampled(
         x = filtered
     if mode == "grid-constant":  # beyond a margin nothing changes any more
         x, pad = np.pad(x.astype(np.float64), MARGIN, constant_values=cval), pad + MARGIN
-    x = np.ascontiguousarray(x, np.float32 if x.dtype.name in EXACT_IN_F32 else np.float64)
+    x = np.ascontiguousarray(plain(x) if order < 2 and x.dtype.name in (*SMALL, "bool") else reals(x))
     own = y.dtype.newbyteorder("=")
     kept = own if own.name in ELEMENTS else np.dtype(np.float32 if own.name == "float16" else np.float64)
     kept = np.dtype(np.uint8) if kept.name == "bool" else kept
@@ -139,6 +141,11 @@ def _sampled(
     if y.size:
         watched(info, run)
         give(to, y)
+
+
+def reals(x: np.ndarray) -> np.ndarray:
+    """An array of floats that has all numbers of another."""
+    return np.asarray(x, np.float32 if x.dtype.name in EXACT_IN_F32 else np.float64)
 
 
 def _grid(coordinates: list[np.ndarray]) -> Callable[[int], dict[str, Any]]:

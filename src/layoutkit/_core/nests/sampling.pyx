@@ -2,8 +2,6 @@
 
 from libc.stdint cimport int64_t
 
-import numpy as np
-
 from ..kernels cimport LK_CAST, LK_SAMPLE
 from ..kernels.filters cimport LK_SAMPLE_MARGIN, LK_SAMPLE_RANK, lk_cast_fn, lk_cast_row, lk_sample, lk_sample_fn
 from ..ndarray cimport NPY_FLOAT64, NPY_INT64, import_array, ndarray
@@ -24,13 +22,6 @@ cdef enum:
     MAX_AXES = 32   # of the result
 
 
-cdef inline void along(double *to, const double *number, double first, double step, double shift, int64_t count) noexcept nogil:
-    """Coordinates of an affine map along a row."""
-    cdef int64_t k
-    for k in range(count):
-        to[k] = first + number[k] * step + shift
-
-
 cdef class Sampling(Operation):
     """The values of x at points; arrays (x, y), y contiguous.
 
@@ -38,7 +29,7 @@ cdef class Sampling(Operation):
     ----------
     arrays : (ndarray, ndarray)
     types : (str, str)
-        Elements of x, f32 or f64, and of y.
+        Elements of x, f32 or f64, or at order 0 and 1 integers of at most 16 bits, and of y.
     offsets : list of ndarray of int64
         By axis of x those of its elements and of MARGIN before and behind them, in elements.
     order, mode : int
@@ -62,7 +53,6 @@ cdef class Sampling(Operation):
     cdef int64_t shape[MAX_AXES]
     cdef int64_t axes, row, blocks, tasks, y_item
     cdef const double *matrix
-    cdef const double *numbers  # of the points of a row
     cdef int y_element, threads
     cdef bint is_list
 
@@ -93,8 +83,6 @@ cdef class Sampling(Operation):
         for i in range(y.ndim):
             self.shape[i] = y.shape[i]
         self.row = y.size if self.is_list else y.shape[y.ndim - 1]
-        if matrix is not None:
-            self.numbers = <const double *>self.keep(np.arange(self.row, dtype=np.float64))
         p.rank, p.order, p.mode, p.constant, p.rounds = x.ndim, order, mode, constant, limits is not None
         if limits is not None:
             p.least, p.most = limits
@@ -122,9 +110,10 @@ cdef class Sampling(Operation):
         cdef int64_t index[MAX_AXES]
         cdef int64_t rest = row, i, k, last = self.axes - 1
         cdef const double *m = self.matrix
-        cdef const double *numbers = self.numbers + begin
+        cdef double line[3 * LK_SAMPLE_RANK]
         cdef double *to
         cdef double sum
+        p.line, p.number = line if m != NULL else NULL, begin
         p.x, p.offset, p.size, p.at, p.count = x, self.offset, self.size, at, min(<int64_t>POINTS, self.row - begin)
         i = last
         while i > 0 and not self.is_list:
@@ -140,7 +129,7 @@ cdef class Sampling(Operation):
                 sum = 0
                 for k in range(last):
                     sum += index[k] * m[k]
-                along(to, numbers, sum, m[last], m[self.axes], p.count)
+                line[3 * i], line[3 * i + 1], line[3 * i + 2] = sum, m[last], m[self.axes]
                 m += self.axes + 1
             elif i == last:
                 at[i] = self.point[i] + begin

@@ -33,6 +33,8 @@ cdef extern from "filters/sample.h" nogil:
         const void *x
         const int64_t *const *offset
         const double *const *at
+        const double *line
+        int64_t number
         const int64_t *size
         double *y
         int64_t count
