@@ -108,11 +108,11 @@ LK_INLINE doubles ended(const lk_sample *p, doubles v, longs outside)
 #include "sample_type.inc"
 
 const lk_kernel LK_NAME(lk_rows_sample)[] = {
-    LK_ROW(LK_SAMPLE, sample_f32, "f32", POINTS, 0, 0),
-    LK_ROW(LK_SAMPLE, sample_f64, "f64", POINTS, 0, 0),
-    LK_ROW(LK_SAMPLE, sample_u8, "u8", POINTS, 0, 0),
-    LK_ROW(LK_SAMPLE, sample_s8, "s8", POINTS, 0, 0),
-    LK_ROW(LK_SAMPLE, sample_u16, "u16", POINTS, 0, 0),
-    LK_ROW(LK_SAMPLE, sample_s16, "s16", POINTS, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_f32, "f32", LK_VB / 4, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_f64, "f64", LK_VB / 8, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_u8, "u8", LK_VB, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_s8, "s8", LK_VB, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_u16, "u16", LK_VB / 2, 0, 0),
+    LK_ROW(LK_SAMPLE, sample_s16, "s16", LK_VB / 2, 0, 0),
     LK_LAST_ROW,
 };
