@@ -11,10 +11,11 @@
 #include "sums.h"
 
 enum { WORDS = LK_VB / 2 };
-typedef int16_t shorts __attribute__((vector_size(LK_VB), aligned(2), may_alias));
-typedef uint16_t words_of __attribute__((vector_size(LK_VB), aligned(2), may_alias));
-typedef int32_t longs __attribute__((vector_size(LK_VB), aligned(4), may_alias));
-typedef uint32_t ulongs __attribute__((vector_size(LK_VB), aligned(4), may_alias));
+/* Of bytes, too, which begin anywhere. */
+typedef int16_t shorts __attribute__((vector_size(LK_VB), aligned(1), may_alias));
+typedef uint16_t words_of __attribute__((vector_size(LK_VB), aligned(1), may_alias));
+typedef int32_t longs __attribute__((vector_size(LK_VB), aligned(1), may_alias));
+typedef uint32_t ulongs __attribute__((vector_size(LK_VB), aligned(1), may_alias));
 typedef float singles __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 
 #if defined(__AVX512BW__)
