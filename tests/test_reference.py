@@ -139,12 +139,17 @@ def test_kept_convolutions_list_no_internals():
 
 
 # Calls that cannot fail, and those that return nothing.
-NO_ERRORS = {"get_include", "get_num_threads", "profile", "show_config"}
+NO_ERRORS = {"get_include", "get_num_threads", "profile", "show_config", "ndimage.generate_binary_structure"}
 NO_RESULT = {"set_num_threads", "show_config"}
 
 
-@pytest.mark.parametrize("name", [n for n in lk.__all__ if inspect.isfunction(getattr(lk, n))])
+CALLS = ("", "grad", "ndimage", "onnx")  # the other modules explain what these do
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, f in PUBLIC.items() if n.rpartition(".")[0] in CALLS and inspect.isfunction(f)]
+)
 def test_help_tells_results_and_errors(name):
-    doc = inspect.getdoc(getattr(lk, name))
-    assert bool(re.search(r"^Returns\n-", doc, re.M)) == (name not in NO_RESULT)
+    doc = inspect.getdoc(PUBLIC[name])
+    assert bool(re.search(r"^(Returns|Yields)\n-", doc, re.M)) == (name not in NO_RESULT)
     assert bool(re.search(r"^Raises\n-", doc, re.M)) == (name not in NO_ERRORS)

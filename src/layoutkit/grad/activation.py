@@ -109,6 +109,13 @@ def activation_input(
     ndarray of the type of `x`, or Tensor
         `out`, or a new one; a `Tensor` if `x` is one.
 
+    Raises
+    ------
+    TypeError
+        `x` is not of floats, or `grad_output` of another type.
+    ValueError
+        The activation is not known; shapes, layouts or `out` do not fit.
+
     Examples
     --------
     >>> import numpy as np, layoutkit as lk

@@ -49,6 +49,13 @@ def conv2d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, b
     ndarray
         (O,)
 
+    Raises
+    ------
+    TypeError
+        `grad_output` is of integers, or `dtype` or `out` of a type that it has no sums in.
+    ValueError
+        The shape, the layout or `out` does not fit.
+
     Examples
     --------
     >>> import numpy as np, layoutkit as lk

@@ -239,6 +239,11 @@ def batch_norm_gradients(
     grad_weight, grad_bias : ndarray
         (C,), of the type that sums are computed in: float32, or float64.
 
+    Raises
+    ------
+    TypeError, ValueError
+        Types, shapes or layouts do not fit.
+
     Examples
     --------
     >>> import numpy as np, layoutkit as lk

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -26,42 +27,58 @@ MODES = {
 }  # fmt: skip
 
 
-# What parameters of the same name are, in all filters.
+# What parameters of the same name are, in all filters: a kind, a text, and what may be wrong, by scipy's errors.
 PARAMETERS = {
-    "input": "array_like or torch tensor|Of any shape and strides, and of any type: complex where the filter is a sum.",
-    "output": "ndarray or dtype, optional|Where to write, or the type of a new array: that of the input by default.",
-    "mode": '"reflect", "mirror", "nearest", "wrap" or "constant", or one for each axis|What is outside of the array.',
-    "cval": 'float|With mode "constant": what is outside.',
-    "origin": "int, or one for each axis|How far windows are moved towards the beginning.",
-    "axis": "int|The axis along which is filtered.",
-    "axes": "tuple of int, optional|Axes that are filtered: all by default.",
-    "channel_axis": "int, optional|The only axis that is not filtered, as in scikit-image.",
-    "threads": "int, optional|At most this many threads.",
-    "size": "int, or one for each axis|Elements of a window.",
-    "weights": "array_like|What the elements of a window are multiplied by.",
+    "input": "array_like or torch tensor|Of any shape and strides, and of any type: complex where the filter is a sum."
+    "|RuntimeError: `input` is of no numbers, or of some wider than 64 bits",
+    "output": "ndarray or dtype, optional|Where to write, or the type of a new array: that of the input by default."
+    "|RuntimeError: `output` is of another shape, or not complex where the result is|ValueError: `output` is read-only"
+    "|TypeError: `output` is neither an array nor a dtype",
+    "mode": '"reflect", "mirror", "nearest", "wrap" or "constant", or one for each axis|What is outside of the array.'
+    "|RuntimeError: `mode` is none of these",
+    "cval": 'float|With mode "constant": what is outside.|ValueError: `cval` is complex, `input` not',
+    "origin": "int, or one for each axis|How far windows are moved towards the beginning."
+    "|ValueError: by `origin` a window would not contain its element",
+    "axis": "int|The axis along which is filtered.|ValueError: `axis` is out of range",
+    "axes": "tuple of int, optional|Axes that are filtered: all by default."
+    "|ValueError: `axes` are out of range, or one is there twice",
+    "channel_axis": "int, optional|The only axis that is not filtered, as in scikit-image."
+    "|ValueError: `axes` and `channel_axis` are both given",
+    "threads": "int, optional|At most this many threads.|ValueError: `threads` is less than 1",
+    "size": "int, or one for each axis|Elements of a window.|RuntimeError: a size is less than 1",
+    "weights": "array_like|What the elements of a window are multiplied by."
+    "|RuntimeError: `weights` is empty, or has not as many dimensions as axes are filtered",
     "sigma": "float, or one for each axis|Standard deviations.",
-    "order": "int, or one for each axis|0: smoothing; more: that derivative.",
+    "order": "int, or one for each axis|0: smoothing; more: that derivative.|ValueError: `order` is negative",
     "truncate": "float|Standard deviations to either side that count.",
-    "radius": "int, or one for each axis, optional|Elements to either side, in place of `truncate`.",
-    "footprint": "array_like of bool, optional|Which elements of a window count, in place of `size`.",
-    "structure": "array_like, optional|What is added to, or taken from, the elements of a window.",
+    "radius": "int, or one for each axis, optional|Elements to either side, in place of `truncate`."
+    "|ValueError: `radius` is negative or no integer",
+    "footprint": "array_like of bool, optional|Which elements of a window count, in place of `size`."
+    "|RuntimeError: `footprint` has not as many dimensions as axes are filtered|TypeError: `input` is complex",
+    "structure": "array_like, optional|What is added to, or taken from, the elements of a window."
+    "|RuntimeError: `structure` has not as many dimensions as axes are filtered",
 }
 
 
 def filters(operation: Any = None, **parameters: str) -> Any:
     """Let a filter take tensors of torch, and return one where its input is one; they share memory with arrays.
 
-    Its docstring gets the description of its parameters, from `parameters` and `PARAMETERS`.
+    Its docstring gets the description of its parameters and of their errors, from `parameters` and `PARAMETERS`.
     """
     if operation is None:
         return lambda of: filters(of, **parameters)
-    known, listed = {**PARAMETERS, **parameters}, []
+    known = {**PARAMETERS, **parameters}
+    lines, errors = ["Parameters", "----------"], dict[str, list[str]]()
     for name in inspect.signature(operation).parameters:
-        kind, _, text = known[name].partition("|")
-        listed.append(f"{name} : {kind}" + (f"\n        {text}" if text else ""))
-    section = "Parameters\n    ----------\n    " + "\n    ".join(listed) + "\n\n    Returns\n    -------\n    ndarray\n"
-    first, _, rest = (operation.__doc__ or "").partition("\n\n    PARAMETERS\n")
-    operation.__doc__ = f"{first.rstrip()}\n\n    {section}{rest}"
+        kind, text, *wrong = known[name].split("|")
+        lines += [f"{name} : {kind}"] + [f"    {text}"] * bool(text)
+        for error, _, reason in (w.partition(": ") for w in wrong):
+            errors.setdefault(error, []).append(reason)
+    lines += ["", "Returns", "-------", "ndarray", "", "Raises", "------"]
+    for error, reasons in errors.items():
+        lines += [error, *textwrap.wrap("; ".join(reasons) + ".", 110, initial_indent="    ", subsequent_indent="    ")]
+    first, _, rest = inspect.cleandoc(operation.__doc__ or "").partition("\n\nPARAMETERS")
+    operation.__doc__ = "\n".join([first, "", *lines]) + rest
     return _takes_torch(operation)
 
 

@@ -12,10 +12,13 @@ from .arguments import array_of, axes_of, filters, one_each, output_for
 from .neighbourhoods import footprint_of, ordered
 
 BINARY = {
-    "structure": "array_like, optional|Which neighbours count: by default those that share a face.",
-    "iterations": "int|How often; with less than 1 until nothing changes.",
-    "mask": "array_like, optional|Elements that may change: all by default.",
-    "output": "ndarray or dtype, optional|Where to write: by default to a new array of bool.",
+    "structure": "array_like, optional|Which neighbours count: by default those that share a face."
+    "|RuntimeError: `structure` is empty, or has not as many dimensions as axes are filtered",
+    "iterations": "int|How often; with less than 1 until nothing changes."
+    "|TypeError: `iterations` is no integer, or `input` is complex",
+    "mask": "array_like, optional|Elements that may change: all by default.|RuntimeError: `mask` is of another shape",
+    "output": "ndarray or dtype, optional|Where to write: by default to a new array of bool."
+    "|RuntimeError: `output` is of another shape",
     "border_value": "int|What is outside: 0 or 1.",
     "brute_force": "bool|Without effect, as results do not depend on it.",
 }

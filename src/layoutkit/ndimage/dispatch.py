@@ -37,6 +37,11 @@ def in_place_of_scipy() -> Iterator[list[str]]:
     list of str
         The names.
 
+    Raises
+    ------
+    ImportError
+        scipy is not installed.
+
     Examples
     --------
     >>> import numpy as np, scipy.ndimage, layoutkit.ndimage as ndi

@@ -33,8 +33,10 @@ AROUND = {
 FILTERED = AROUND | {"nearest": "reflect", "grid-constant": "mirror"}
 PADDED = 12  # elements that are added before filtering where no recursion knows what is outside
 OPTIONS = {
-    "order": "int|Of the splines: 0, 1 or 3.",
-    "mode": 'str|What is outside: "constant", "grid-constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap".',
+    "order": "int|Of the splines: 0, 1 or 3."
+    "|RuntimeError: `order` is not 0 to 5|NotImplementedError: `order` is 2, 4 or 5",
+    "mode": 'str|What is outside: "constant", "grid-constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap".'
+    "|RuntimeError: `mode` is none of these, or `input` has no elements",
     "prefilter": "bool|Whether `input` is filtered first, by `spline_filter`, as order 3 needs.",
 }
 
@@ -207,7 +209,8 @@ def shift(
 
 
 @filters(
-    matrix="array_like|The linear map, its diagonal, or the homogeneous one.",
+    matrix="array_like|The linear map, its diagonal, or the homogeneous one."
+    "|RuntimeError: `matrix` does not fit the dimensions",
     offset="float, or one for each axis|What is added.",
     output_shape="tuple of int, optional|That of the input by default.", **OPTIONS,
 )  # fmt: skip
@@ -253,7 +256,10 @@ def affine_transform(
     return y
 
 
-@filters(coordinates="array_like|Of points: an axis more than the result, as long as `input` has axes.", **OPTIONS)
+@filters(
+    coordinates="array_like|Of points: an axis more than the result, as long as `input` has axes."
+    "|RuntimeError: `coordinates` are for another number of axes|TypeError: `coordinates` are complex", **OPTIONS,
+)  # fmt: skip
 def map_coordinates(
     input, coordinates, output=None, order=3, mode="constant", cval=0.0, prefilter=True, *, threads=None
 ) -> Any:

@@ -78,7 +78,9 @@ def _ranked(
     return y
 
 
-@filters(rank="int|Which, from the least on; a negative one from the largest on.")
+@filters(
+    rank="int|Which, from the least on; a negative one from the largest on.|RuntimeError: `rank` is not within a window"
+)
 def rank_filter(
     input, rank, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None,
     channel_axis=None, threads=None,
@@ -107,7 +109,7 @@ def median_filter(
     )  # fmt: skip
 
 
-@filters(percentile="float|From 0 to 100; a negative one from 100 on.")
+@filters(percentile="float|From 0 to 100; a negative one from 100 on.|RuntimeError: `percentile` is neither")
 def percentile_filter(
     input, percentile, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None,
     channel_axis=None, threads=None,
