@@ -174,15 +174,19 @@ class Torch:
 
     def training(self, case: dict) -> Ways:
         """A step of training: forwards, backwards, the weights moved."""
-        from residual import network
+        from residual import trained
 
         torch = self.torch
         torch.set_grad_enabled(True)
         torch.manual_seed(0)
-        form = torch.channels_last if case["layout"] == "NHWC" else torch.contiguous_format
-        model = self.converted(network(case["network"])).to(memory_format=form)
-        size = (case["batch"], 3, case["size"], case["size"])
-        x, target = torch.randn(size).to(memory_format=form), torch.randint(1000, size[:1])
+        model, channels, axes = trained(case["network"])
+        last = torch.channels_last if axes == 2 else torch.channels_last_3d
+        form = last if case["layout"] == "NHWC" else torch.contiguous_format
+        model = self.converted(model).to(memory_format=form)
+        x = torch.randn(case["batch"], channels, *[case["size"]] * axes).to(memory_format=form)
+        with torch.no_grad():
+            classes, *size = model(x).shape[1:]
+        target = torch.randint(classes, (case["batch"], *size))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
         def step():

@@ -1,10 +1,11 @@
-"""ResNet-50 v1.5 and ResNeXt-101 32x8d as torch modules, for training.py."""
+"""Networks that training.py trains: ResNet-50 v1.5, ResNeXt-101 32x8d, and two of zoo/."""
 
 from __future__ import annotations
 
 from torch import nn
 
 NETWORKS = {"resnet50": ((3, 4, 6, 3), 1, 1), "resnext101": ((3, 4, 23, 3), 4, 32)}  # blocks, width, groups
+OF_ZOO = "mobilenetv2", "unet3d"
 
 
 class Bottleneck(nn.Module):
@@ -38,3 +39,14 @@ def network(name: str) -> nn.Module:
             layers.append(Bottleneck(ic, base, width, groups, 2 if block == 0 and base > 64 else 1))
             ic = 4 * base
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(ic, 1000))
+
+
+def trained(name: str) -> tuple[nn.Module, int, int]:
+    """A network of random weights, the channels of its input and the number of its spatial axes."""
+    if name in NETWORKS:
+        return network(name), 3, 2
+    from zoo import ZOO
+
+    made = ZOO[name]()
+    (example,) = made.inputs.values()
+    return made.module, example.shape[1], example.dim() - 2

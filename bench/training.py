@@ -1,4 +1,4 @@
-"""A step of training a network, torch alone against torch with the convolutions of layoutkit.
+"""A step of training a network, torch alone against the model that `layoutkit.torch.convert` makes of it.
 
 Each has its own process; they are woken in turns, the idle one blocked on a pipe. A ratio is of one round; medians are
 told. Both begin with the same weights: their losses are compared.
@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from compare import Contender, number
-from residual import NETWORKS
+from residual import NETWORKS, OF_ZOO
 
 from layoutkit.choosing import machine
 
@@ -25,9 +25,9 @@ TOLERANCE = 1e-3  # of the first loss
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns its exit code."""
     p = argparse.ArgumentParser(prog="training.py", description=__doc__.splitlines()[0])
-    p.add_argument("--network", choices=NETWORKS, default="resnet50", help="default %(default)s")
+    p.add_argument("--network", choices=(*NETWORKS, *OF_ZOO), default="resnet50", help="default %(default)s")
     p.add_argument("--batch", type=number, default=8, help="images, default %(default)s")
-    p.add_argument("--size", type=number, default=224, help="of an image, default %(default)s")
+    p.add_argument("--size", type=number, default=224, help="of an image or volume by axis, default %(default)s")
     p.add_argument("--layouts", default="NHWC,NCHW", help="default %(default)s")
     p.add_argument("--threads", type=number, default=1, help="of both, default %(default)s")
     p.add_argument("--rounds", type=number, default=5, help="default %(default)s")

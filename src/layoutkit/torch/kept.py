@@ -17,6 +17,7 @@ from ..grad.arguments import outputs
 from .functions import TYPES, attributes_of
 from .memory import filter_view, gives_channels_last, memory, new, view
 from .operators import dispatches_to_kernel, pairs
+from .threads import on_torch_threads
 
 CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}
 SAMPLES = 64  # numbers of a filter that are looked at
@@ -50,6 +51,7 @@ class Kept:
         same = self._seen and self._weight is weight and self._bias is bias and self._attributes == attributes
         return same and self._state == _state(weight, bias) and self._sampled == [s.tobytes() for s in self._samples]
 
+    @on_torch_threads
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         weight, bias = self._weight, self._bias
         stride, pads, dilation, groups = self._checked

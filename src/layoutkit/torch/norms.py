@@ -15,6 +15,7 @@ from torch.nn import functional
 from .._core.nests import batch_norm as nest
 from .memory import is_channels_last, memory, new
 from .operators import LIBRARY
+from .threads import on_torch_threads
 
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
@@ -48,6 +49,7 @@ def _new_batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.
     return new(x, x.shape, gives_format(x)), *statistics
 
 
+@on_torch_threads
 def _batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
     if x.dtype not in ELEMENTS or x.dim() < 2:
         raise TypeError(f"layoutkit::batch_norm: input of {x.dtype} and shape {tuple(x.shape)}, expected float32, "
@@ -71,6 +73,7 @@ def _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tup
     return new(x, x.shape, gives_format(x)), torch.empty_like(mean), torch.empty_like(mean)
 
 
+@on_torch_threads
 def _backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tuple[torch.Tensor, ...]:
     last = gives_format(x)
     dx, products, sums = _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given)

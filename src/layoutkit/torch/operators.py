@@ -24,6 +24,7 @@ from ..convolutions import transposed
 from ..convolutions.problem import Pairs, in_sizes, out_sizes
 from ..grad.arguments import outputs
 from .memory import filter_view, is_channels_last, memory, new, view
+from .threads import on_torch_threads
 from .transforms import Rule, by_filter, by_gradient, transformed
 
 CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}
@@ -55,6 +56,7 @@ def _new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> t
     return new(x, (x.shape[0], w.shape[0], *out_size), channels_last)
 
 
+@on_torch_threads
 def _conv(x, w, bias, *attributes) -> torch.Tensor:
     y = _new_conv(x, w, bias, *attributes)
     if y.numel():
@@ -70,6 +72,7 @@ def _new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, cha
     return new(x, (x.shape[0], w.shape[1] * groups, *size), channels_last)
 
 
+@on_torch_threads
 def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
     y = _new_conv_transpose(x, w, bias, size, *attributes)
     if y.numel():
@@ -89,6 +92,7 @@ def _new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_
     return new(x, (dy.shape[1], x.shape[1] // groups, *kernel), channels_last)
 
 
+@on_torch_threads
 def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
     w = _new_conv_weight(x, dy, kernel, *attributes)
     if w.numel():

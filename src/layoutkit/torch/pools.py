@@ -16,6 +16,7 @@ from ..grad.pool import Pooling, checked, pooled, pooled_back
 from .memory import LAYOUTS, memory, new
 from .norms import gives_format, in_format
 from .operators import LIBRARY
+from .threads import on_torch_threads
 
 MAXIMA = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}
 MEANS = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}
@@ -46,6 +47,7 @@ def _checked(
     )  # fmt: skip
 
 
+@on_torch_threads
 def _forward(mean: bool, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
     last, p = _checked(mean, x, *attributes, **more)
     y = new(x, p.shape, last)
@@ -54,6 +56,7 @@ def _forward(mean: bool, x: torch.Tensor, *attributes: Any, **more: Any) -> torc
     return y
 
 
+@on_torch_threads
 def _backward(mean: bool, dy: torch.Tensor, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
     last, p = _checked(mean, x, *attributes, **more)
     dx = new(x, x.shape, last)

@@ -10,6 +10,10 @@
  * sleeps at once, longer each time that this happens again. A virtual machine that stands still for a moment is no reason
  * to sleep: waking takes longer there than most regions.
  *
+ * A thread can have its regions run on the threads of an OpenMP runtime, `lk_borrow`, where it computes in turn with a
+ * library that uses it: the threads of each would spin on the cores that those of the other need, OpenMP's for some
+ * milliseconds.
+ *
  * All threads together are at most as many as the processors that the process may use: regions that run at the same
  * time share the workers, and a worker leaves when others have come.
  */
@@ -75,7 +79,18 @@ static _Atomic int lk_team_refused;        /* the size of the smallest team that
 static _Atomic int lk_quota = 1 << 30;     /* processors that the process may use at a time */
 static _Atomic int lk_assumed;             /* processors that tests pretend there are; 0: none */
 static _Thread_local int lk_working;       /* how many calls of this thread have said that it computes */
+static _Thread_local int lk_borrows;       /* how many calls of this thread have said that it borrows threads */
 static _Thread_local int lk_team_size = 1; /* threads that the last region of several could have here */
+
+/* Of an OpenMP runtime: GOMP_parallel, which LLVM's and Intel's have as well, and omp_get_thread_num. */
+typedef void (*lk_parallel)(void (*fn)(void *), void *argument, unsigned threads, unsigned flags);
+typedef int (*lk_number)(void);
+typedef struct {
+    lk_parallel parallel;
+    lk_number number;
+} lk_openmp;
+
+static lk_openmp lk_lender; /* set once, before any thread borrows */
 
 static inline void lk_pause(void) {
 #if defined(__x86_64__)
@@ -278,6 +293,19 @@ static void lk_end_work(void) {
         atomic_fetch_sub(&lk_leaders, 1);
 }
 
+/* The regions of the calling thread run on the threads of the lender from now on, or no longer. */
+static void lk_borrow(int borrows) {
+    if (lk_lender.parallel)
+        lk_borrows += borrows ? 1 : -1;
+}
+
+static void lk_take_part_borrowed(void *region) {
+    const lk_region *r = region;
+    int slot = lk_lender.number();
+    if (slot < r->shares)
+        lk_take_part(r, slot, 0);
+}
+
 /* Runs all shares of a region, with the help of at most `wanted` - 1 workers. */
 static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
     lk_portions alone = {0, 1};
@@ -289,19 +317,27 @@ static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
         return;
     }
     lk_team_size = wanted;
-    if (atomic_load_explicit(&lk_worker_count, memory_order_relaxed) < wanted - 1)
+    if (!lk_borrows && atomic_load_explicit(&lk_worker_count, memory_order_relaxed) < wanted - 1)
         lk_start_workers(wanted);
     int spare = usable - lk_begin_work() - atomic_load(&lk_busy), n = 0;
     lk_worker *workers[wanted];
     lk_portions portions[wanted];
     lk_region region = {fn, argument, 1, portions};
+    spare = spare < wanted - 1 ? spare : wanted - 1;
     if (spare > 0)
-        n = lk_offer(&region, spare < wanted - 1 ? spare : wanted - 1, workers);
+        n = lk_borrows ? spare : lk_offer(&region, spare, workers);
     region.shares = n + 1;
     int each = (LK_REGION_PORTIONS + n) / (n + 1);
     for (int i = 0; i <= n; i++) {
         atomic_init(&portions[i].taken, 0);
         portions[i].portions = n == 0 ? 1 : each < LK_MIN_PORTIONS ? LK_MIN_PORTIONS : each;
+    }
+    if (n && lk_borrows) {
+        atomic_fetch_add(&lk_busy, n);
+        lk_lender.parallel(lk_take_part_borrowed, &region, 0, 0); /* a team of as many as ever: of a smaller one threads end */
+        atomic_fetch_sub(&lk_busy, n);
+        lk_end_work();
+        return;
     }
     for (int i = 0; i < n; i++) {
         lk_worker *w = workers[i];

@@ -16,9 +16,17 @@ cdef extern from "team.h" nogil:
     void lk_share_out(int wanted, lk_share_fn fn, void *argument)
     int lk_begin_work()
     void lk_end_work()
+    void lk_borrow(bint borrows)
+    ctypedef void (*lk_parallel)(void (*fn)(void *), void *argument, unsigned threads, unsigned flags)
+    ctypedef int (*lk_number)()
+    ctypedef struct lk_openmp:
+        lk_parallel parallel
+        lk_number number
+    lk_openmp lk_lender
     void lk_start_workers(int wanted)
     int lk_usable()
     int64_t lk_about_now()
+    int lk_borrows
     int lk_team_refused
     int lk_team_size
     int lk_quota
@@ -42,6 +50,23 @@ cdef void begin_work() noexcept nogil:
 
 cdef void end_work() noexcept nogil:
     lk_end_work()
+
+
+def lend(size_t parallel, size_t number):
+    """Have threads that `borrow` use those of an OpenMP runtime: the addresses of its GOMP_parallel, omp_get_thread_num.
+    The runtime must stay loaded, and none may borrow yet."""
+    lk_lender.parallel = <lk_parallel>parallel
+    lk_lender.number = <lk_number>number
+
+
+def borrow(bint borrows):
+    """Have regions of the calling thread run on the threads that were lent, or no longer, as often as it was said."""
+    lk_borrow(borrows)
+
+
+def borrowing():
+    """How often the calling thread has said that it borrows."""
+    return lk_borrows
 
 
 def granted(int wanted):
