@@ -23,9 +23,9 @@ def tiling(geometry, sizes, *others):
     return pixel_tiles.PixelTiles(geometry, sizes, CYCLES, *others)
 
 
-def tiles_of(p, sizes=SIZES[0], threads=1, leaves_out=True, most=1000):
+def tiles_of(p, sizes=SIZES[0], threads=1, leaves_out=True, most=1000, by_pixels=False):
     ic = p.ic // p.groups
-    return tiling(geometry(p), sizes, (p.oc // p.groups, ic, ic), leaves_out, most, threads)
+    return tiling(geometry(p), sizes, (p.oc // p.groups, ic, ic), leaves_out, most, threads, by_pixels)
 
 
 def square(size, kernel, n=1):
@@ -62,10 +62,10 @@ def test_listed_pixels_are_all_pixels(p, sizes):
         assert sorted(pixels) == list(product(*map(range, (images, *out))))
 
 
-@given(conv_problems(), st.sampled_from(SIZES), st.integers(2, 5), st.integers(1, 9))
-def test_threads_share_evenly(p, sizes, threads, most):
+@given(conv_problems(), st.sampled_from(SIZES), st.integers(2, 5), st.integers(1, 9), st.booleans())
+def test_threads_share_evenly(p, sizes, threads, most, by_pixels):
     """None takes longer than its share by more than a tile, in which all taps may be inside."""
-    alone, together = tiles_of(p, sizes, most=most).cycles, tiles_of(p, sizes, threads, most=most).cycles
+    alone, together = tiles_of(p, sizes, most=most).cycles, tiles_of(p, sizes, threads, most=most, by_pixels=by_pixels).cycles
     mr, nr, lanes = sizes
     tile = tile_cycles(mr, nr // lanes, p.ic // p.groups * p.taps, p.ic // p.groups)
     assert 0.999 * alone / threads <= together <= 1.001 * (alone / threads + tile)
@@ -106,3 +106,11 @@ def test_few_tiles_are_made_lower_for_more_threads():
     alone, two = (tiling(square(6, 1), (12, 32, 16), (32, 512, 512), True, 1000, t) for t in (1, 2))
     assert (alone.tiles, two.tiles) == (3, 4)
     assert two.cycles < 0.55 * alone.cycles
+
+
+def test_threads_share_channels_or_pixels():
+    for by_pixels in (False, True):
+        tiles = tiling(square(14, 3), (12, 32, 16), (512, 64, 64), True, 1000, 2, by_pixels)
+        first, second = tiles.of_threads()
+        assert first | second == set(range(tiles.tiles))
+        assert len(first & second) <= 1 if by_pixels else first == second

@@ -6,6 +6,7 @@ A vector holds channels of one pixel (NHWC, nChw16c) or, where fewer channels th
 `pixels` neighbouring output pixels (nChw8c with 16 lanes: 2).
 
 A task is one or two output rows of a run of channels: the input rows that the next task reads again are in L1 or L2.
+Images are cut into bands of rows, one for each thread, which mostly has had these rows in the layer before.
 Output columns are cut evenly into tiles once, with masks for those that reach into the padding. For each output row,
 rows of taps in the padding are skipped.
 """
@@ -19,7 +20,7 @@ from .executor import NOTHING, Footprint
 from ..kernels.depthwise cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
 from ..kernels.elementwise cimport lk_epilogue
 from ..ndarray cimport NPY_INT32, NPY_INT64, NPY_UINT32
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share, share_of
 
 
 cdef enum:
@@ -54,7 +55,8 @@ cdef class Depthwise(Executor):
 
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[5]
-    cdef int64_t channels, padded, run_channels, vector_channels, runs, vectors, pixels, depth, taps, pairs
+    cdef int64_t channels, padded, run_channels, vector_channels, runs, vectors, pixels, depth, taps
+    cdef int64_t pairs, bands    # of output rows of an image
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef int64_t *copy_at        # of each row of the local copy: where it is copied from
@@ -94,6 +96,7 @@ cdef class Depthwise(Executor):
         self.runs = ceil_div(padded, run)
         self.vectors = ceil_div(run, vector_channels)
         self.pairs = ceil_div(g.out[1], 2)
+        self.bands = max(1, min(self.pairs, self.threads))
         self.taps = g.kernel[0] * g.kernel[1]
         self.ws_thread = 2 * aligned(sizeof(uint32_t) * self.taps)
         self.total = g.n * self.runs * g.out[0] * self.pairs
@@ -247,7 +250,7 @@ cdef class Depthwise(Executor):
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(sizeof(uint32_t) * self.taps))
         cdef uint32_t *copy_inside = <uint32_t *>(workspace + 2 * aligned(sizeof(uint32_t) * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, first, t
+        cdef int64_t n, run, plane, pair, rest, vector, first, t, band, pairs, planes = self.runs * g.out[0]
         cdef int64_t vector_bytes = self.depth * self.taps * g.kernel[2] * self.lanes * self.w_item  # of the filter
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
@@ -263,9 +266,12 @@ cdef class Depthwise(Executor):
         if self.copies:
             d.copy = <char *>copy_inside + aligned(sizeof(uint32_t) * self.copies)
         while task < end or more(tasks, &task, &end):
-            pair, rest = task % self.pairs, task // self.pairs
-            plane, rest = rest % g.out[0], rest // g.out[0]
-            run, n = rest % self.runs, rest // self.runs
+            n, rest = task // (planes * self.pairs), task % (planes * self.pairs)
+            band = share_of(self.pairs, self.bands, rest // planes)
+            first = share(self.pairs, self.bands, band)
+            rest, pairs = rest - first * planes, share(self.pairs, self.bands, band + 1) - first
+            pair, rest = first + rest % pairs, rest // pairs
+            plane, run = rest % g.out[0], rest // g.out[0]
             vector = run * self.vectors
             d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.vector_channels)
             d.x_lanes, d.y_lanes, d.full = self.x_lanes + vector * self.depth, self.y_lanes + vector, self.full + vector

@@ -15,6 +15,7 @@ cdef class PixelTiles:
     cdef int64_t rows, taps, groups, panels, threads
     cdef int64_t period_images, period_rows, period_tiles, period_blocks
     cdef int64_t max_block_tiles
+    cdef bint by_pixels              # threads have blocks of their own
     cdef int64_t rows_at_once        # rows that an instruction multiplies: tiles that are not listed have multiples of it
     cdef int64_t low, taller         # such tiles have low * rows_at_once rows, the first `taller` ones once more
     cdef double whole, narrow        # cycles of such a tile, on average: of a panel, of the last one

@@ -14,5 +14,7 @@ class PixelTiles:
     def __init__(
         self, geometry: Sequence[object], sizes: tuple[int, int, int], cycles: TileCycles,
         channels: tuple[int, float, float], leaves_out: bool, max_block_tiles: int, threads: int,
+        by_pixels: bool = False,
     ) -> None: ...  # fmt: skip
     def pixels(self) -> Iterator[tuple[int, int, int, int]]: ...
+    def of_threads(self) -> list[set[int]]: ...

@@ -7,6 +7,9 @@ rows, then back along that of the next, so that neighbours share taps wherever a
 A task is a tile and a panel of output channels; tasks are ordered by group, block of tiles, panel, and tile. Threads
 share them by cost, so that they end together although tiles skip taps and the last panel may be narrow. If there are
 few tasks, tiles get fewer rows where otherwise a thread would have no work.
+
+Threads share pixels, by blocks of their own, rather than panels if that is asked for: what one of them writes it then
+reads itself in the next layer. A line that another core holds takes up to fifty times as long to write.
 """
 
 from libc.float cimport DBL_MAX
@@ -91,10 +94,12 @@ cdef class PixelTiles:
         Taps that are padding for all rows of a tile are left out.
     max_block_tiles : int
     threads : int
+    by_pixels : bool
+        There are blocks for every thread, as far as there are tiles.
     """
 
     def __init__(self, geometry, sizes, cycles, channels, bint leaves_out, int64_t max_block_tiles,
-                 int64_t threads):
+                 int64_t threads, bint by_pixels=False):
         cdef int64_t image, height, best_height, end
         cdef double most_cycles, best = DBL_MAX
         cdef int mr, nr, lanes
@@ -105,7 +110,7 @@ cdef class PixelTiles:
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.rows_at_once = cycles.rows_at_once
         self.groups, self.panels, self.threads = g.groups, ceil_div(columns, nr), threads
-        self.max_block_tiles = max(1, max_block_tiles)
+        self.max_block_tiles, self.by_pixels = max(1, max_block_tiles), by_pixels
         image = g.out[0] * g.out[1] * g.out[2]
         self.rows = g.n * image
         self.set_cycles(cycles, mr, nr, lanes, columns, summed, run)
@@ -158,6 +163,18 @@ cdef class PixelTiles:
     def cycles(self):
         """Cycles of the busiest thread."""
         return self.busiest()
+
+    def of_threads(self):
+        """For each thread, the set of tiles of which it begins with some panels."""
+        cdef int64_t task, group, block, panel, tile
+        shares = []
+        for i in range(self.threads):
+            of_thread = set()
+            for task in range(self.begin[i], self.begin[i + 1]):
+                self.decode(task, &group, &block, &panel, &tile)
+                of_thread.add(tile)
+            shares.append(of_thread)
+        return shares
 
     cdef int set_cycles(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
         """The cycles of a tile by its rows: fixed ones, and those of each tap."""
@@ -217,6 +234,8 @@ cdef class PixelTiles:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
             self.cut_evenly()
         self.period_blocks = max(1, ceil_div(self.period_tiles, self.max_block_tiles))
+        if self.by_pixels and self.period_tiles >= self.threads and self.period_rows == self.rows:
+            self.period_blocks = min(ceil_div(self.period_blocks, self.threads) * self.threads, self.period_tiles)
 
     cdef void cut_evenly(self) noexcept nogil:
         """Set the rows of tiles that are not listed, and their cycles."""

@@ -35,6 +35,7 @@ from .base import Algorithm, flops_per_second, steps_at_once, tile_of
 MIN_ROW_BLOCK_BYTES = 96 << 10
 MAX_ROW_BLOCK_BYTES = 384 << 10
 LINE_BYTES = 64  # of the cache
+FILTER_SHARE = 3  # bytes of a filter that every thread reads as fast as it reads one that another thread has written
 MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are split by taps
 # What im2col's copy costs:
 GATHER_BYTES_PER_SECOND = 50e9  # read and written in L2
@@ -55,6 +56,12 @@ def columns_of(p: ConvProblem) -> int:
 def panels_of(p: ConvProblem, kernel: Kernel) -> int:
     """Panels of the filter, of all groups."""
     return p.groups * -(-columns_of(p) // kernel.nr)
+
+
+def threads_share_pixels(p: ConvProblem) -> bool:
+    """Whether threads share pixels rather than output channels: each of them then reads the whole filter, but of the
+    tensors mostly what it wrote itself in the layer before, into lines that no other core holds."""
+    return p.groups == 1 and p.filter_bytes <= FILTER_SHARE * (p.src_bytes + p.dst_bytes)
 
 
 def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:
@@ -174,7 +181,7 @@ class PixelSums(_Sums):
         leaves_out = not self.buffered and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
-        return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads)
+        return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads, threads_share_pixels(p))
 
     def loading(self, p: ConvProblem, kernel: Kernel) -> float:
         """Seconds that a tile unit waits for the second cache, on one thread: each panel loads all pixels again, which
