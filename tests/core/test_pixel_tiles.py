@@ -65,7 +65,8 @@ def test_listed_pixels_are_all_pixels(p, sizes):
 @given(conv_problems(), st.sampled_from(SIZES), st.integers(2, 5), st.integers(1, 9), st.booleans())
 def test_threads_share_evenly(p, sizes, threads, most, by_pixels):
     """None takes longer than its share by more than a tile, in which all taps may be inside."""
-    alone, together = tiles_of(p, sizes, most=most).cycles, tiles_of(p, sizes, threads, most=most, by_pixels=by_pixels).cycles
+    alone = tiles_of(p, sizes, most=most).cycles
+    together = tiles_of(p, sizes, threads, most=most, by_pixels=by_pixels).cycles
     mr, nr, lanes = sizes
     tile = tile_cycles(mr, nr // lanes, p.ic // p.groups * p.taps, p.ic // p.groups)
     assert 0.999 * alone / threads <= together <= 1.001 * (alone / threads + tile)
