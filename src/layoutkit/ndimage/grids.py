@@ -8,29 +8,68 @@ import numpy as np
 
 from .._core.nests.blend import Interpolation
 from .._core.nests.sampling import MARGIN
+from .._core.nests.zooming import Zooming
 
 MOST_AXES = 3
+SMALL = {"u8": 8, "s8": 8, "u16": 16, "s16": 16}  # bits of integers whose sums are made of float32
+FLOAT_BITS = 22  # of a number in float32, and a half of it
+ROUNDINGS = 3  # of sums in float32 for each axis, in units of half the last place of the largest number
+
+Taps = tuple[np.ndarray, np.ndarray]  # indices and weights in doubles, both (2, extent)
 
 
 def blended(
-    x: np.ndarray, y: np.ndarray, points: Sequence[np.ndarray], around: Sequence[np.ndarray], threads: int
-) -> bool:
-    """Write to y, of float32 like x, its values at the points of a grid, if all of them are inside of it and ascend.
+    x: np.ndarray, y: np.ndarray, element: str, points: Sequence[np.ndarray], around: Sequence[np.ndarray], mode: str,
+    constant: float, limits: tuple[float, float] | None, threads: int,
+) -> bool:  # fmt: skip
+    """Write to y, of the type of x, its values at the points of a grid, if these ascend and are in it, or what is outside
+    is a constant or the nearest.
 
-    `around`: by axis the element that stands at each place, from MARGIN before the first on.
+    `around`: by axis the element that stands at each place, from MARGIN before the first on. `limits`: of integers.
     """
-    if x.ndim > MOST_AXES or any(not ((at >= 0) & (at <= n - 1)).all() for at, n in zip(points, x.shape)):
+    if x.ndim > MOST_AXES:
         return False
-    taps = []
-    for at, elements in zip(points, around):
-        below = np.floor(at)
-        first = below.astype(np.int64) + MARGIN
-        indices = np.stack([elements[first], elements[first + 1]])
-        order = np.argsort(indices, 0, kind="stable")  # behind the last one may stand the one before it
-        indices = np.take_along_axis(indices, order, 0)
-        if (np.diff(indices) < 0).any():
+    given = points
+    inside = [(at >= 0) & (at <= n - 1) for at, n in zip(points, x.shape)]
+    if not all(i.all() for i in inside):
+        if mode == "nearest":
+            points = [np.clip(at, 0, n - 1) for at, n in zip(points, x.shape)]
+        elif mode == "constant" and all((np.diff(at) >= 0).all() for at in points):
+            y[...] = constant if limits is None else np.clip(np.trunc(constant + np.copysign(0.5, constant)), *limits)
+            box = [slice(np.argmax(i), np.argmax(i) + np.count_nonzero(i)) for i in inside]
+            given = points = [at[b] for at, b in zip(points, box)]
+            y = y[tuple(box)]
+        else:
             return False
-        weights = np.stack([1 - (at - below), at - below])
-        taps.append((indices, np.take_along_axis(weights, order, 0).astype(np.float32)))
-    Interpolation(x, y, 0, 1, taps, threads)(x, y)
+    if y.size == 0:
+        return True
+    taps = [taps_of(at, elements) for at, elements in zip(points, around)]
+    if any((np.diff(indices) < 0).any() for indices, _ in taps):
+        return False
+    if element == "f32":
+        Interpolation(x, y, 0, 1, [(at, weight.astype(np.float32)) for at, weight in taps], threads)(x, y)
+        return True
+    assert limits is not None
+    offsets = [elements * (s // x.itemsize) for elements, s in zip(around, x.strides)]
+    same = given is points and exact(taps, SMALL[element])  # of nearest ones doubles are not exact
+    doubt = 0.0 if same else ROUNDINGS * x.ndim * max(map(abs, limits)) * 2.0**-24
+    Zooming((x, y), element, taps, given, offsets, doubt, limits, threads)(x, y)
     return True
+
+
+def taps_of(points: np.ndarray, elements: np.ndarray) -> Taps:
+    """The elements around points along an axis, and their weights."""
+    below = np.floor(points)
+    first = below.astype(np.int64) + MARGIN
+    indices = np.stack([elements[first], elements[first + 1]])
+    order = np.argsort(indices, 0, kind="stable")  # behind the last one may stand the one before it
+    weights = np.stack([1 - (points - below), points - below])
+    return np.take_along_axis(indices, order, 0), np.take_along_axis(weights, order, 0)
+
+
+def exact(taps: Sequence[Taps], bits: int) -> bool:
+    """Whether sums of integers of so many bits are exact in float32: weights are of few bits."""
+    for _, weights in taps:
+        while bits <= FLOAT_BITS and (np.trunc(weights) != weights).any():
+            weights, bits = weights * 2, bits + 1
+    return bits <= FLOAT_BITS

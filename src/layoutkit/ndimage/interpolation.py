@@ -134,9 +134,10 @@ def _sampled(
         return CallInfo(what, f"{what} {size} {types[0]} {types[1]} o{order} t{most}", "sample", most)
 
     def run() -> None:
-        if order == 1 and points["kind"] == "grid" and types == ("f32", "f32"):
+        linear = order == 1 and points["kind"] == "grid" and types[0] == types[1]
+        if linear and (types[0] == "f32" or y.dtype.name in SMALL):
             elements = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) for n in x.shape]
-            if blended(x, to, points["points"], elements, most):
+            if blended(x, to, types[0], points["points"], elements, mode, cval, bounds, most):
                 return
         Sampling((x, to), types, around, order, POINTS[mode], cval, bounds, threads=most, **points)(x, to)
 

@@ -1,7 +1,8 @@
 /* blend_rows_<type>, blend_pixels_<type>: weighted sums for interpolation; see blend.h.
  *
  * Pixels of one element: the elements that a vector of results reads are mostly within one vector or two, so each tap is a
- * shuffle of these, the same in all rows. Where they are farther apart (an image becomes smaller), they are loaded one by one.
+ * shuffle of these, the same in all rows. Where they are farther apart (an image becomes smaller), halves of the results are
+ * found like that; still farther, they are loaded one by one.
  * Edges: the last vector of a row, or of the elements of a pixel, may be partial.
  */
 #include "blend.h"
@@ -127,6 +128,39 @@ LK_INLINE void blend_vector(const lk_blend_pixels *p, int64_t j, int64_t first, 
     }
 }
 
+/* The same, where the elements that the first half of the results reads are within two vectors from `first` on, those of the
+ * second half within two from `second` on. */
+LK_INLINE void blend_halves(const lk_blend_pixels *p, int64_t j, int64_t first, int64_t second, const int taps)
+{
+    vi low[MAX_TAPS], high[MAX_TAPS], upper;
+    vf weight[MAX_TAPS];
+    for (int k = 0; k < LK_LANES; k++)
+        upper[k] = -(k >= LK_LANES / 2);
+#pragma GCC unroll 4
+    for (int t = 0; t < taps; t++) {
+        const vi at = *(const vi *)(p->at + t * p->count + j);
+        low[t] = at - (int32_t)first, high[t] = at - (int32_t)second;
+        weight[t] = *(const vf *)((const real *)p->weight + t * p->count + j);
+    }
+    const char *x = p->x;
+    char *y = p->y + j * LK_ITEM;
+    for (int64_t i = 0; i < p->rows; i++, x += p->x_row, y += p->y_row) {
+        const char *const a = x + first * LK_ITEM, *const b = x + second * LK_ITEM;
+        const vi a0 = *(const vi *)a, a1 = *(const vi *)(a + LK_VB), b0 = *(const vi *)b, b1 = *(const vi *)(b + LK_VB);
+        vf sum = {};
+#pragma GCC unroll 4
+        for (int t = 0; t < taps; t++) {
+            const vi v = __builtin_shuffle(a0, a1, low[t]), w = __builtin_shuffle(b0, b1, high[t]);
+            const vf both = (vf)((v & ~upper) | (w & upper));
+            if (t)
+                sum = fused(weight[t], both, sum);
+            else
+                sum = weight[t] * both;
+        }
+        *(vf *)y = sum;
+    }
+}
+
 LK_INLINE void blend_near(const lk_blend_pixels *p, int64_t j, int64_t first, const int taps, int64_t spans)
 {
     if (spans <= LK_LANES)
@@ -143,13 +177,20 @@ LK_INLINE int blend_vectors(const lk_blend_pixels *p)
         return 0;
     for (int64_t begin = 0; begin < p->count; begin += LK_LANES) {
         const int64_t j = MIN(begin, last);
-        int64_t first = INT64_MAX, end = 0;
+        int64_t first = INT64_MAX, end = 0, second = INT64_MAX, middle = 0;
         for (int t = 0; t < p->taps; t++) {
             const int32_t *at = p->at + t * p->count + j;
             first = MIN(first, at[0]);
+            middle = MAX(middle, at[LK_LANES / 2 - 1] + 1);
+            second = MIN(second, at[LK_LANES / 2]);
             end = MAX(end, at[LK_LANES - 1] + 1);
         }
-        if (end - first > 2 * LK_LANES)
+        const int near = middle - first <= 2 * LK_LANES && end - second <= 2 * LK_LANES;
+        if (end - first > 2 * LK_LANES && near && p->taps == 2)
+            blend_halves(p, j, first, second, 2);
+        else if (end - first > 2 * LK_LANES && near)
+            blend_halves(p, j, first, second, (int)p->taps);
+        else if (end - first > 2 * LK_LANES)
             for (int64_t i = 0; i < p->rows; i++)
                 one_by_one(p, p->x + i * p->x_row, p->y + i * p->y_row, j, j + LK_LANES, (int)p->taps);
         else if (p->taps == 2)

@@ -25,6 +25,15 @@ cdef extern from "filters/filters.h" nogil:
         int64_t count
         int element
     ctypedef void (*lk_cast_fn)(const lk_cast_row *) noexcept nogil
+    ctypedef struct lk_round_row:
+        const char *x
+        char *y
+        int64_t count
+        int element
+        double doubt
+        int32_t *doubtful
+        int64_t *found
+    ctypedef void (*lk_round_fn)(const lk_round_row *) noexcept nogil
 
 cdef extern from "filters/sample.h" nogil:
     enum:
