@@ -1,6 +1,7 @@
 import contextlib
 import fcntl
 import os
+import random
 import signal
 import tempfile
 from pathlib import Path
@@ -26,8 +27,8 @@ NEST_ISAS = list(dict.fromkeys((WHOLE_ISAS[0], WHOLE_ISAS[-1])))
 
 # How many examples properties draw that do not say so themselves. CI draws the long ones; a new seed each time.
 LONG = bool(os.environ.get("CI"))
-settings.register_profile("short", max_examples=40, deadline=None)
-settings.register_profile("long", max_examples=100, deadline=None)
+settings.register_profile("short", max_examples=30, deadline=None)
+settings.register_profile("long", max_examples=80, deadline=None)
 settings.load_profile("long" if LONG else "short")
 
 
@@ -116,3 +117,10 @@ def seed():
     found = int(given) if given else int.from_bytes(os.urandom(4), "little")
     print(f"LAYOUTKIT_TEST_SEED={found}")
     return found
+
+
+@pytest.fixture
+def some(seed):
+    """A share of many cases, others in each run; in CI all of them."""
+    chosen = random.Random(seed)
+    return lambda cases, share=0.4: (case for case in cases if LONG or chosen.random() < share)

@@ -1,5 +1,7 @@
 """Products of matrices against the obvious loop, on every instruction set of the machine; see test_kernels.py."""
 
+import itertools
+
 import harness
 import numpy as np
 import pytest
@@ -53,14 +55,14 @@ def test_gemm_s16(kernel, end):
 
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
-def test_gemm(kernel, end):
+def test_gemm(kernel, end, some):
     lanes = kernel.lanes
     rng = np.random.default_rng(1)
-    for rows in range(1, kernel.mr + 1):
-        for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
-            for taps, blocks, kb, last in (*harness.cases("SUM_CASES"), LONG_SUM):
-                for split in {False, cols % (lanes // 2) == 0}:
-                    one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
+    widths = sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)})
+    sums = *harness.cases("SUM_CASES"), LONG_SUM
+    for rows, cols, each in some(itertools.product(range(1, kernel.mr + 1), widths, sums)):
+        for split in {False, cols % (lanes // 2) == 0}:
+            one_gemm(kernel, lanes, rng, rows, cols, *each, split, end)
 
 
 def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end):

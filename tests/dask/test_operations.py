@@ -5,6 +5,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from conftest import LONG
 from random_cases import chunked
 
 import layoutkit as lk
@@ -30,7 +31,7 @@ def scheduler():
         yield
 
 
-@pytest.mark.parametrize("index", range(40))
+@pytest.mark.parametrize("index", range(40 if LONG else 20))
 def test_any_operation_has_the_bits_of_the_one_in_memory(index):
     assert chunked.case(20261125, index) is None
 

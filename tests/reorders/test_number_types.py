@@ -173,7 +173,7 @@ def test_two_sided_scales_in_blocks_of_any_dimensions(a, data):
 
 @pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("of_channels", [False, True], ids=["one for all", "per channel"])
-def test_every_choice_of_parameters(of_channels, isa):
+def test_every_choice_of_parameters(of_channels, isa, some):
     """All subsets of the parameters, with alpha and beta and without, between types of every kind."""
     rng = np.random.default_rng(0)
     shape, count = (3, 130), (3,) if of_channels else ()
@@ -182,7 +182,7 @@ def test_every_choice_of_parameters(of_channels, isa):
         zero_point=rng.integers(-8, 8, count), out_zero_point=rng.integers(-8, 8, count),
     )  # fmt: skip
     dtypes = [np.dtype(t) for t in ("f4", "f2", "f8", "i1", "u1", "i2", "i4", "i8", "?")]
-    for a, b in itertools.product(dtypes, dtypes):
+    for a, b in some(itertools.product(dtypes, dtypes)):
         x, old = (reference.convert(rng.standard_normal(shape) * 60, t) for t in (a, b))
         for chosen in itertools.product((False, True), repeat=len(drawn)):
             how = {name: value for (name, value), taken in zip(drawn.items(), chosen) if taken}
