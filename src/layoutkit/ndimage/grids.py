@@ -22,8 +22,8 @@ def blended(
     x: np.ndarray, y: np.ndarray, element: str, points: Sequence[np.ndarray], around: Sequence[np.ndarray], mode: str,
     constant: float, limits: tuple[float, float] | None, threads: int,
 ) -> bool:  # fmt: skip
-    """Write to y, of the type of x, its values at the points of a grid, if these ascend and are in it, or what is outside
-    is a constant or the nearest.
+    """Write to y, of the type of x, its values at the points of a grid, if these ascend and are in it, or what is
+    outside is a constant or the nearest.
 
     `around`: by axis the element that stands at each place, from MARGIN before the first on. `limits`: of integers.
     """

@@ -5,6 +5,8 @@ import numpy as np
 
 from .operation import Operation
 
+TYPES: dict[str, int]
+
 class Zooming(Operation):
     def __new__(
         cls, arrays: Sequence[np.ndarray], element: str, taps: Sequence[tuple[np.ndarray, np.ndarray]],
