@@ -12,7 +12,7 @@ import numpy as np
 
 from .._core.nests.axes import is_contiguous, merged
 from .._core.nests.convert import TYPES
-from .._core.nests.separable import Separable
+from .._core.nests.separable import LONG, Separable
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
@@ -212,7 +212,10 @@ def run(
 
 
 def grouped(shape: Sequence[int], passes: Sequence[Windows], alone: bool) -> list[list[Windows]]:
-    """Windows that are done in one pass: of the last axes three, or two if rows are of what is behind them."""
+    """Windows that are done in one pass: of the last axes three, or two if rows are of what is behind them.
+
+    Of planes all rows of a window are read, so long windows are those of lines.
+    """
     if alone:
         return [[p] for p in passes]
     groups: list[list[Windows]] = []
@@ -220,7 +223,7 @@ def grouped(shape: Sequence[int], passes: Sequence[Windows], alone: bool) -> lis
     if is_short(shape, passes[-1]):
         groups.append([passes.pop()])
     while passes:
-        most = 3 if is_points(shape, passes[-1]) else 2
+        most = 3 if is_points(shape, passes[-1]) and not is_long(passes[-3:][0]) else 2
         groups.append(passes[-most:])
         passes = passes[:-most]
     return groups[::-1]
@@ -230,6 +233,11 @@ def is_short(shape: Sequence[int], last: Windows) -> bool:
     """Whether there are many rows of few elements."""
     row = prod(shape[last.axis :])
     return row <= SHORT_ROW and prod(shape[: last.axis]) >= 16 * row
+
+
+def is_long(window: Windows) -> bool:
+    """Whether the nest makes windows of shorter ones."""
+    return window.weight is None and window.span >= LONG
 
 
 def is_points(shape: Sequence[int], last: Windows) -> bool:
@@ -274,8 +282,10 @@ def one_pass(
         for i, (n, xs, ys) in enumerate(zip(x.shape, x.strides, y.strides))
         if i < behind and i not in filtered
     ]
-    across = len(group) - points  # those whose windows are of several rows
-    group = [p.banded() if types[1] in REALS and i < across else p for i, p in enumerate(group)]
+    group, across = list(group), len(group) - points  # those whose windows are of several rows
+    for i, p in enumerate(group[:across]):
+        if types[1] in REALS and not (i == across - 1 and is_long(p)):
+            group[i] = p.banded()
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

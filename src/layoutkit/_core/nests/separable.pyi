@@ -5,6 +5,7 @@ import numpy as np
 
 from .operation import Operation
 
+LONG: int
 TYPES: dict[str, int]
 
 class Separable(Operation):

@@ -5,13 +5,21 @@ An array has up to three axes with windows, from the outside: *planes*, *lines*,
 ring as long as lines need them; results of lines are written between the two ends that points need. Positions before the
 beginning and behind the end of an axis are mapped to elements of it, or to a constant row, when pointers to rows are set:
 only the ends of the points are ever copied.
+
+Long windows whose elements all count the same take a time that hardly depends on their length. Along points, those of length
+m make those of 2 m or 2 m + 1, each place for itself. Across lines there are blocks as long as a window: of each window the
+part in one block is an end of it, and the part in the next a beginning; ends are made once for a block, backwards and where
+its rows lie in the ring, beginnings on the way. So no element outside of a window has a part in it, and places and threads do
+not matter.
 """
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_WEIGH, LK_WIDEN
-from ..kernels.filters cimport LK_BAND_ROWS, LK_WEIGH_BAND, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..kernels.filters cimport (
+    LK_BAND_ROWS, LK_WEIGH_BAND, LK_WEIGH_PLAIN, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn,
+)
 from ..ndarray cimport NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
@@ -28,9 +36,14 @@ cdef enum:
     CACHED_BYTES = 512 << 10   # of rows that are read again for the next row of the result
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
+    LONG_SUMS = 24             # elements of a window from which on sums are made of sums, ..
+    LONG_FOLDS = 16            # .. and extremes of extremes
+    LONG_STRIP = 2048          # elements of a row that are combined at a time then
     APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
     ALIASED = 1 << 11          # rows so many bytes apart, or a multiple, share few places of the first cache ..
     ALIASES = 9                # .. which has no room for so many of them
+
+LONG = LONG_SUMS
 
 
 cdef struct Window:
@@ -68,12 +81,14 @@ cdef class Separable(Operation):
     cdef lk_combine_fn combine
     cdef lk_cast_fn widen, cast
     cdef Window planes, lines, points
-    cdef int x_element, y_element
+    cdef int x_element, element, y_element
     cdef int64_t x_item, item, y_item, count, unit, strip, strips, segment, segments, loops, total
     cdef int64_t size[MAX_LOOPS]
     cdef int64_t x_stride[MAX_LOOPS]
     cdef int64_t y_stride[MAX_LOOPS]
     cdef int64_t group, groups, bands            # of planes at a time; of lines
+    cdef bint folds, long_lines, long_points
+    cdef int64_t piece, piece_bytes, buffers_at  # places of points that are combined at a time; two buffers of theirs
     cdef bint rings                              # rows of lines lie in a ring: results of planes, or copies
     cdef int64_t ring_row, ring_bytes, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
     cdef const char *x_constant
@@ -86,10 +101,11 @@ cdef class Separable(Operation):
         cdef ndarray x = arrays[0]
         self.bind(tuple(arrays))
         x_type, between, y_type = types
+        self.folds = kind == "fold"
         self.combine = <lk_combine_fn>best_row(LK_FOLD if kind == "fold" else LK_WEIGH, between).fn
         self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
         self.x_item, self.y_item = element_bytes(self.x_element), element_bytes(self.y_element)
-        self.item = element_bytes(TYPES[between])
+        self.element, self.item = TYPES[between], element_bytes(TYPES[between])
         if x_type != between:
             self.widen = <lk_cast_fn>best_row(LK_WIDEN, between).fn
         if y_type != between:
@@ -130,6 +146,12 @@ cdef class Separable(Operation):
             c.fraction, c.doubt = windows.fixed.fraction, windows.fixed.doubt
         return 0
 
+    cdef bint is_long(self, Window *w, str between):
+        """Whether windows are made of shorter ones."""
+        if self.folds:
+            return w.exists and w.span >= LONG_FOLDS
+        return w.exists and w.span >= LONG_SUMS and w.combine.kind == LK_WEIGH_PLAIN and between in ("f32", "f64")
+
     cdef int divide(self, int threads, list windows, constant, str between) except -1:
         """Strips of rows, segments of lines, and what a thread needs of the workspace."""
         cdef Window *lines = &self.lines
@@ -145,12 +167,14 @@ cdef class Separable(Operation):
         self.group = LK_BAND_ROWS if self.planes.combine.kind == LK_WEIGH_BAND else 1
         self.group = max(1, min(self.group, self.planes.n))
         self.groups = ceil_div(self.planes.n, self.group)
+        self.long_lines, self.long_points = self.is_long(lines, between), self.is_long(points, between)
         self.bands = LK_BAND_ROWS if lines.exists and lines.combine.kind == LK_WEIGH_BAND else 1
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
             self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
         most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
-        self.chunks = chunks_of(work * most)
+        combined = max(self.planes.combine.taps, min(lines.combine.taps, LONG_SUMS), min(points.combine.taps, LONG_SUMS))
+        self.chunks = chunks_of(work * combined)
         tasks = self.total * self.groups * self.strips
         wanted = tasks_wanted(self.threads, 1 if self.planes.exists else self.chunks)  # results of planes are made again
         if tasks < wanted:
@@ -158,7 +182,7 @@ cdef class Separable(Operation):
             self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, wanted)))
         self.segment = max(1, min(self.segment, lines.n))
         self.segments = ceil_div(lines.n, self.segment)
-        self.rings = self.planes.exists or (lines.span >= ALIASES and lines.x % ALIASED == 0)
+        self.rings = self.planes.exists or self.long_lines or (lines.span >= ALIASES and lines.x % ALIASED == 0)
         self.ring_row = aligned(self.strip * max(self.item, self.x_item)) + APART if self.rings else 0
         self.ring_bytes = (lines.span + self.bands - 1) * self.ring_row
         self.out_bytes = aligned(self.strip * self.item) + APART if self.cast != NULL else 0
@@ -169,6 +193,13 @@ cdef class Separable(Operation):
         self.table_bytes = aligned(8 * most)
         self.thread_bytes = self.table_bytes + self.group * self.ring_bytes + APART
         self.thread_bytes += self.bands * (self.line_bytes + self.out_bytes)
+        self.buffers_at = self.thread_bytes
+        if self.long_points:
+            self.piece = max(points.span, LONG_STRIP // self.unit)
+            self.piece_bytes = aligned((self.piece + points.span) * self.unit * self.item) + APART
+            self.thread_bytes += 2 * self.piece_bytes
+        if self.long_lines:
+            self.thread_bytes += (self.group + 1) * self.ring_row
         self.workspace = self.threads * self.thread_bytes
         if any((w.source < 0).any() for w in windows):
             length = max(self.strip, self.unit)
@@ -212,6 +243,9 @@ cdef class Separable(Operation):
         cdef Window *lines = &self.lines
         cdef int64_t i = begin, made = begin, slots = lines.span + self.bands - 1, planes, lines_now, p
         planes = min(self.group, self.planes.n - plane)
+        if self.long_lines:
+            self.run_long_lines(x, y, plane, begin, end, count, workspace)
+            return
         while i < end:
             lines_now = min(self.bands, end - i)
             while self.rings and made < i + lines.span + lines_now - 1:
@@ -232,7 +266,7 @@ cdef class Separable(Operation):
         cdef Window *lines = &self.lines
         cdef lk_combine c = lines.combine
         cdef lk_cast_row w
-        cdef int64_t t, r
+        cdef int64_t t
         cdef bint points = self.points.exists, casts = self.cast != NULL
         cdef char *to = y + first * lines.y
         c.x, c.count, c.rows, w.count = table, count, rows, count
@@ -251,12 +285,124 @@ cdef class Separable(Operation):
             self.widen(&w)
         else:
             memcpy(c.y, x, count * self.item)
+        self.finish_rows(to, rows, count, line, out, table)
+
+    cdef void finish_rows(self, char *to, int64_t rows, int64_t count, char *line, char *out,
+                          const char **table) noexcept nogil:
+        """Rows of the result from what has been combined along lines."""
+        cdef Window *lines = &self.lines
+        cdef lk_cast_row w
+        cdef int64_t r
+        cdef bint points = self.points.exists, casts = self.cast != NULL
+        w.count = count
         for r in range(rows):
             if points:
                 self.run_points(line + r * self.line_bytes, out if casts else to + r * lines.y, count, table)
             if casts:
                 w.x, w.y, w.element = out if points else out + r * self.out_bytes, to + r * lines.y, self.y_element
                 self.cast(&w)
+
+    cdef void run_long_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
+                             char *workspace) noexcept nogil:
+        """As `run_lines`, of windows that are the end of one block of lines and the beginning of the next."""
+        cdef const char **table = <const char **>workspace
+        cdef char *ring = workspace + self.table_bytes
+        cdef char *line = ring + self.group * self.ring_bytes + self.line_at
+        cdef char *out = line - self.line_at + self.bands * self.line_bytes
+        cdef char *beginning = workspace + self.thread_bytes - self.group * self.ring_row
+        cdef char *spare = beginning - self.ring_row if self.folds else NULL
+        cdef Window *lines = &self.lines
+        cdef int64_t i, j, p, made = begin, block = begin, span = lines.span
+        cdef int64_t planes = min(self.group, self.planes.n - plane)
+        cdef bint points = self.points.exists
+        cdef char *to
+        cdef lk_combine c
+        for i in range(begin, end):
+            if i == begin or i == block:
+                block = (i // span + 1) * span
+                while made < block:
+                    self.make_row(x, plane, planes, made, ring, count, table)
+                    made += 1
+                for j in range(block - 2, i - 1, -1):
+                    for p in range(planes):
+                        to = ring + p * self.ring_bytes
+                        self.join(to + j % span * self.ring_row, to + (j + 1) % span * self.ring_row,
+                                  to + j % span * self.ring_row, spare, count)
+            while made < i + span:
+                self.make_row(x, plane, planes, made, ring, count, table)
+                for p in range(planes):
+                    to = ring + p * self.ring_bytes + made % span * self.ring_row
+                    if made == block:
+                        memcpy(beginning + p * self.ring_row, to, count * self.item)
+                    else:
+                        self.join(beginning + p * self.ring_row, to, beginning + p * self.ring_row, spare, count)
+                made += 1
+            for p in range(planes):
+                table[0], table[1] = ring + p * self.ring_bytes + i % span * self.ring_row, beginning + p * self.ring_row
+                to = y + p * self.planes.y + i * lines.y
+                c = lines.combine
+                c.element, c.x, c.taps, c.count, c.rows = self.element, table, 1 if i + span == block else 2, count, 1
+                c.y = line if points else out if self.cast != NULL else to
+                self.combine(&c)
+                self.finish_rows(to, 1, count, line, out, table)
+
+    cdef void make_row(self, const char *x, int64_t plane, int64_t planes, int64_t at, char *ring, int64_t count,
+                       const char **table) noexcept nogil:
+        """The row at a position along lines, in the ring, of what is between."""
+        cdef Window *lines = &self.lines
+        cdef char *to = ring + at % lines.span * self.ring_row
+        cdef lk_cast_row w
+        cdef int64_t p, source = lines.source[at]
+        if source < 0:
+            for p in range(planes):
+                memcpy(to + p * self.ring_bytes, self.constant, count * self.item)
+        elif self.planes.exists:
+            self.run_planes(x + source * lines.x, plane, planes, to, count, table)
+        elif self.widen != NULL:
+            w.x, w.y, w.count, w.element = x + source * lines.x, to, count, self.x_element
+            self.widen(&w)
+        else:
+            memcpy(to, x + source * lines.x, count * self.item)
+
+    cdef void join(self, const char *a, const char *b, char *to, char *spare, int64_t count) noexcept nogil:
+        """Combine two rows with room for whole vectors, of which `to` may be one, by way of `spare` unless that is NULL."""
+        cdef const char *rows[2]
+        cdef lk_combine c
+        c.x, c.y, c.taps, c.weight = rows, to if spare == NULL else spare, 2, NULL
+        c.kind, c.element, c.end = self.lines.combine.kind, self.element, 0
+        rows[0], rows[1] = a, b
+        c.count = aligned(count * self.item) // self.item
+        c.rows = 1
+        self.combine(&c)
+        if spare != NULL:
+            memcpy(to, spare, count * self.item)
+
+    cdef void run_long_points(self, const char *line, char *to, int64_t count, char *buffers) noexcept nogil:
+        """A row, over its points: windows of half the length make those of the whole."""
+        cdef Window *points = &self.points
+        cdef lk_combine c = points.combine
+        cdef const char *rows[3]
+        cdef const char *x
+        cdef const char *shorter
+        cdef int64_t unit = self.unit * self.item, n = count // self.unit, first = 0, places, length, bit
+        cdef int turn
+        while first < n:
+            places = min(self.piece, n - first)
+            x = line + first * unit
+            shorter, length, bit, turn = x, 1, 1, 0
+            while 2 * bit <= points.span:
+                bit *= 2
+            while bit > 1:
+                bit //= 2
+                rows[0], rows[1], rows[2] = shorter, shorter + length * unit, x + 2 * length * unit
+                c.x, c.taps, c.element = rows, 3 if points.span & bit else 2, self.element
+                length = 2 * length + (1 if points.span & bit else 0)
+                c.count, c.y, c.end = (places + points.span - length) * self.unit, buffers + turn * self.piece_bytes, 0
+                if bit == 1:
+                    c.y, c.end = to + first * unit, points.combine.end
+                self.combine(&c)
+                shorter, turn = c.y, 1 - turn
+            first += places
 
     cdef const char *row_at(self, const char *x, const char *ring, int64_t at) noexcept nogil:
         """The row at a position along lines."""
@@ -293,6 +439,9 @@ cdef class Separable(Operation):
                 (<int *>first)[t] = (<int *>line)[source]
             else:
                 memcpy(first + t * unit, self.constant if source < 0 else line + source * unit, unit)
+        if self.long_points:
+            self.run_long_points(first, to, count, <char *>table + self.buffers_at)
+            return
         for t in range(c.taps):
             table[t] = first + points.place[t] * unit
         c.x, c.y, c.count = table, to, count

@@ -37,7 +37,7 @@
  *   `kind` LK_RANK_COLUMNS: y[i] = the median of x[t][i + k * unit] of all t and k < `steps`, of 3 rows in 3 steps, 5 in 5, or
  *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of a vector.
  *
- * No row overlaps y. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
+ * No row overlaps y, but that of reals weigh may sum y itself and others where `count` is whole vectors. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
 typedef struct {
     const char *const *x;
     char *y;
