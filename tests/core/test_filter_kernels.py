@@ -277,6 +277,25 @@ def test_medians_of_columns(kernel, count, box, unit, data, end):
     np.testing.assert_array_equal(y.array.view(dtype), np.sort(windows, 0)[taps * width // 2])
 
 
+@pytest.mark.parametrize("kernel", rows_of("rank"), ids=lambda k: k.name)
+@fewer(3)
+@given(counts, st.integers(1, 300), st.integers(0, 99), st.sampled_from([1, 100]), ends)
+def test_windows_that_slide(kernel, count, taps, seed, most, end):
+    rng, dtype = np.random.default_rng(seed), np.dtype(DTYPES[kernel.types])
+    x, rank = numbers(rng, count + taps - 1, dtype, most), int(rng.integers(taps))
+    if dtype.kind == "f":
+        for value in (np.nan, np.inf, -np.inf)[: seed % 4]:
+            x[rng.random(x.shape) < 0.1] = value
+    held, y = guarded(x.view(np.uint8), end), guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
+    scratch = np.empty((len(x) + taps) * dtype.itemsize + 3 * 64, np.uint8)
+    harness.run(
+        kernel.name, "lk_combine", x=np.array([held.address]), y=y.address, taps=taps, count=count, kind=2, rank=rank,
+        scratch=scratch.ctypes.data + -scratch.ctypes.data % 64,
+    )  # fmt: skip
+    windows = np.lib.stride_tricks.sliding_window_view(x, taps)
+    np.testing.assert_array_equal(y.array.view(dtype), np.sort(windows, -1)[:, rank])
+
+
 @pytest.mark.parametrize("kernel", rows_of("widen") + rows_of("cast"), ids=lambda k: k.name)
 @fewer(3)
 @given(counts, st.data(), ends)

@@ -95,6 +95,19 @@ def test_ranks_along_one_axis(x, size):
             np.testing.assert_array_equal(got, np.sort(windows, -1)[:, rank])
 
 
+@fewer(2)
+@given(st.data(), isas, threads)
+def test_ranks_of_long_windows_along_an_axis(data, isa, threads):
+    x = data.draw(images(ranks=(2, 3), special=True))
+    assume(x.dtype.kind != "f" or np.all(np.isfinite(x)))
+    axis, size = data.draw(st.integers(0, x.ndim - 1)), data.draw(st.sampled_from([47, 64, 111, 203]))
+    compare(
+        "rank_filter", x, data.draw(st.integers(1, size - 2)), isa=isa, threads=threads, scale=0,
+        size=[size if i == axis else 1 for i in range(x.ndim)], mode=data.draw(modes), cval=data.draw(constants),
+        origin=[data.draw(st.integers(-20, 20)) if i == axis else 0 for i in range(x.ndim)],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("n", [*range(1, 12), 25, 27, 49])
 def test_networks_find_a_rank(n):
     rng = np.random.default_rng(n)

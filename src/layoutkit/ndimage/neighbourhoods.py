@@ -28,6 +28,11 @@ class Footprint:
     shape: tuple[int, ...]
     before: tuple[int, ...]
 
+    def moved(self, order: Sequence[int]) -> Footprint:
+        """The same with its axes in another order."""
+        shape, before = (tuple(of[i] for i in order) for of in (self.shape, self.before))
+        return Footprint(self.places[:, order], shape, before)
+
     @property
     def count(self) -> int:
         """How many elements count."""
@@ -157,7 +162,7 @@ def _run(
     one = (1, 0, 0, np.zeros(1, np.int64), 1, 0)
     lines = one if line < 0 else (*axis(line), source(line), shape[line], footprint.before[line])
     along = (*axis(points), source(points), shape[points], footprint.before[points])
-    if kind == "rank" and fields.get("network") is None:  # the first column
+    if kind == "rank" and fields.get("network") is None and not fields.get("slides"):  # the first column
         places = places[places[:, points] == 0]
     planes, plane = np.unique(places[:, leading], axis=0, return_inverse=True) if leading else (
         np.zeros((1, 0), np.int64), np.zeros(len(places), np.int64))  # fmt: skip

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_RANK, LK_WEIGH, LK_WIDEN
-from ..kernels.filters cimport LK_RANK_COLUMNS, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
+from ..kernels.filters cimport LK_RANK_COLUMNS, LK_RANK_SLIDE, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn
 from ..ndarray cimport NPY_INT32, NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
@@ -121,7 +121,10 @@ cdef class Neighbourhood(Operation):
             self.owned.append(network)
             c.network, c.steps = <const int32_t *>elements(network, NPY_INT32), len(network)
         elif kind == "rank":
-            c.kind, c.steps, c.unit = LK_RANK_COLUMNS, width, unit
+            slides = fields.get("slides", False)
+            c.kind, c.steps, c.unit = LK_RANK_SLIDE if slides else LK_RANK_COLUMNS, 1 if slides else width, unit
+            if slides and (unit != 1 or len(places) != width):
+                raise ValueError("a window that slides, of other elements than those along a row")
         self.divide(threads, width, kind == "rank")
 
     cdef const int64_t *table(self, ndarray table) except NULL:
@@ -145,6 +148,8 @@ cdef class Neighbourhood(Operation):
         self.scratch_bytes = 0
         if ranks and self.template.kind == LK_RANK_COLUMNS:
             self.scratch_bytes = self.template.taps * (self.row + VECTOR_BYTES)
+        elif ranks and self.template.kind == LK_RANK_SLIDE:
+            self.scratch_bytes = 2 * self.row + 2 * VECTOR_BYTES
         elif ranks:
             self.scratch_bytes = 2 * VECTOR_BYTES * self.template.taps
         self.out_bytes = aligned(self.count * self.item) if self.cast != NULL else 0

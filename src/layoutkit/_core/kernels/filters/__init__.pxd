@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 cdef extern from "filters/filters.h" nogil:
     enum:
         LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_BAND_ROWS, LK_END_NONE, LK_END_MEAN, LK_END_WHOLE,
-        LK_END_CAST, LK_FOLD_LEAST, LK_FOLD_LARGEST, LK_RANK_NETWORK, LK_RANK_COLUMNS
+        LK_END_CAST, LK_FOLD_LEAST, LK_FOLD_LARGEST, LK_RANK_NETWORK, LK_RANK_COLUMNS, LK_RANK_SLIDE
     ctypedef struct lk_combine:
         const char *const *x
         char *y

@@ -36,6 +36,8 @@
  *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
  *   `kind` LK_RANK_COLUMNS: y[i] = the median of x[t][i + k * unit] of all t and k < `steps`, of 3 rows in 3 steps, 5 in 5, or
  *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of a vector.
+ *   `kind` LK_RANK_SLIDE: row t is row 0 from its element t on, so that the next window has one other element; windows are kept
+ *   sorted. `scratch` has the elements of row 0 that are read, `taps` ones, and those of two vectors.
  *
  * No row overlaps y, but that of reals weigh may sum y itself and others where `count` is whole vectors. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
 typedef struct {
@@ -59,7 +61,7 @@ enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WE
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
 enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };
-enum { LK_RANK_NETWORK, LK_RANK_COLUMNS };
+enum { LK_RANK_NETWORK, LK_RANK_COLUMNS, LK_RANK_SLIDE };
 
 /* widen: y[i] = x[i], elements to reals; cast: reals to elements, as C casts doubles. */
 typedef struct {
