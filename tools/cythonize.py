@@ -1,7 +1,8 @@
 """Translates Cython modules to C in one process: python cythonize.py depfile folder a.pyx b.pyx ..
 
 meson would start Cython for each of them, which takes three times as long. Called by meson: writes folder/a.pyx.c, ..,
-of modules of which something has changed, and into `depfile` what they are made of.
+of modules of which something has changed, and into `depfile` what they are made of. Several builds of one tree may
+share what is translated: LAYOUTKIT_TRANSLATED is the folder.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ def main(depfile: str, folder: str, *modules: str) -> None:
     names = [os.path.relpath(name, SOURCES) for name in modules]
     os.chdir(SOURCES)  # tracebacks name files relative to it
     gc.disable()  # a fifth of the time
+    translated = Path(os.environ.get("LAYOUTKIT_TRANSLATED", out / "translated"))
     tree, read = create_dependency_tree(), {__file__}
     for name in names:
         made_of = tree.all_dependencies(name)
         read |= made_of
         changed = max(os.path.getmtime(file) for file in (*made_of, __file__))
-        made, target = (out / "translated" / name).with_suffix(".c"), out / f"{Path(name).name}.c"
-        if target.exists() and made.exists() and made.stat().st_mtime > changed:
-            continue
-        made.parent.mkdir(parents=True, exist_ok=True)
-        module = name.removesuffix(".pyx").replace(os.sep, ".")
-        result = translate(name, full_module_name=module, output_file=str(made), compiler_directives=DIRECTIVES)
-        if result.num_errors:
-            made.unlink(missing_ok=True)
-            sys.exit(1)
+        made, target = (translated / name).with_suffix(".c"), out / f"{Path(name).name}.c"
+        if not made.exists() or made.stat().st_mtime <= changed:
+            made.parent.mkdir(parents=True, exist_ok=True)
+            module = name.removesuffix(".pyx").replace(os.sep, ".")
+            result = translate(name, full_module_name=module, output_file=str(made), compiler_directives=DIRECTIVES)
+            if result.num_errors:
+                made.unlink(missing_ok=True)
+                sys.exit(1)
         c = mended(made.read_text())
         if not target.exists() or target.read_text() != c:  # what is the same is not compiled again
             target.write_text(c)
