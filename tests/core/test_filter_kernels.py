@@ -268,7 +268,7 @@ def test_medians_of_columns(kernel, count, box, unit, data, end):
             x[rng.random(x.shape) < 0.1] = value
     at, _held = guarded_rows(x, end)
     y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
-    scratch = np.empty(taps * (length * dtype.itemsize + 64) + 64, np.uint8)
+    scratch = np.empty(taps * (length * dtype.itemsize + 128) + 64, np.uint8)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, steps=width, count=count, unit=unit, kind=1,
         scratch=scratch.ctypes.data + -scratch.ctypes.data % 64,

@@ -35,7 +35,7 @@
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
  *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
  *   `kind` LK_RANK_COLUMNS: y[i] = the median of x[t][i + k * unit] of all t and k < `steps`, of 3 rows in 3 steps, 5 in 5, or
- *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of a vector.
+ *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of two vectors.
  *   `kind` LK_RANK_SLIDE: row t is row 0 from its element t on, so that the next window has one other element; windows are kept
  *   sorted. `scratch` has the elements of row 0 that are read, `taps` ones, and those of two vectors.
  *
