@@ -27,6 +27,7 @@ cdef enum:
     MAX_LISTED = 2048      # pixels that are sorted: in larger images few are at the border
     MAX_WORDS = 16         # of the set of taps, each of 64 taps
     MIN_TILES = 4          # in a period of a large batch, so that its last tile wastes little
+    OWN_TILES = 2          # of a thread that has pixels of its own: it reads the whole filter for them
     FEW_TASKS = 24         # per thread: with more, whole tiles are balanced well enough
 
 
@@ -95,7 +96,7 @@ cdef class PixelTiles:
     max_block_tiles : int
     threads : int
     by_pixels : bool
-        There are blocks for every thread, as far as there are tiles.
+        There are blocks for every thread, if there are tiles enough.
     """
 
     def __init__(self, geometry, sizes, cycles, channels, bint leaves_out, int64_t max_block_tiles,
@@ -234,7 +235,7 @@ cdef class PixelTiles:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
             self.cut_evenly()
         self.period_blocks = max(1, ceil_div(self.period_tiles, self.max_block_tiles))
-        if self.by_pixels and self.period_tiles >= self.threads and self.period_rows == self.rows:
+        if self.by_pixels and self.period_tiles >= OWN_TILES * self.threads and self.period_rows == self.rows:
             self.period_blocks = min(ceil_div(self.period_blocks, self.threads) * self.threads, self.period_tiles)
 
     cdef void cut_evenly(self) noexcept nogil:
