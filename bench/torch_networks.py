@@ -1,6 +1,9 @@
 """Networks of zoo/ in torch: as `layoutkit.torch.optimize` runs them, against torch itself and against inductor.
 
     python bench/torch_networks.py --draw 6 --seed 1 --threads 2 --format channels_last
+    python bench/torch_networks.py --contenders converted,eager
+
+The second: only converted, `layoutkit.torch.convert`, in eval mode without gradients.
 
 Every contender has its own process for each network; they are woken in turns, the idle ones blocked on a pipe. Inductor
 has its weights frozen (`torch._inductor.config.freezing`); it compiles for a minute or so before anything is timed. A
@@ -23,7 +26,7 @@ from compare import POOLS
 
 from layoutkit.bench.report import geomean
 
-CONTENDERS = "layoutkit", "eager", "inductor"
+CONTENDERS = "layoutkit", "eager", "inductor"  # and "converted"; ratios are those of the first that is asked for
 TOLERANCE = 2e-4  # of the largest result
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 
@@ -48,6 +51,10 @@ def work(contender: str, name: str, form: str, threads: int, pipe: Any) -> None:
             import layoutkit.torch
 
             module = layoutkit.torch.optimize(module, tensors)
+        elif contender == "converted":
+            import layoutkit.torch
+
+            module = layoutkit.torch.convert(module)
         elif contender == "inductor":
             import torch._inductor.config as inductor
 
@@ -96,11 +103,8 @@ def play(name: str, args: argparse.Namespace) -> dict:
     for pipe, process in zip(pipes.values(), processes):
         pipe.send(None)
         process.join()
-    ratios = {
-        contender: median(b / a for a, b in zip(times["layoutkit"], of))
-        for contender, of in times.items()
-        if contender != "layoutkit"
-    }
+    ours, *others = times
+    ratios = {other: median(b / a for a, b in zip(times[ours], times[other])) for other in others}
     return {"title": name, "ms": {c: 1e3 * median(t) for c, t in times.items()}, "ratios": ratios}
 
 
@@ -123,7 +127,7 @@ def main(argv=None) -> None:
     if args.draw:
         names = random.Random(args.seed).sample(names, min(args.draw, len(names)))
     rows = []
-    print(f"{args.threads} thread(s), {args.format}: ms a call; how many times as fast as the others layoutkit is")
+    print(f"{args.threads} thread(s), {args.format}: ms a call; how many times as fast as the others the first is")
     for name in names:
         row = play(name, args)
         rows.append(row)

@@ -86,6 +86,8 @@ def test_any_pooling(x, data):
         torch.testing.assert_close(got, want, **near)
         if rank < 3:  # of three torch loses channels_last in some
             assert got.stride() == want.stride()
+        if want.isneginf().any():  # the gradient of a window of padding alone goes anywhere in torch, beyond memory too
+            continue
         dy = torch.randn_like(want)
         torch.testing.assert_close(torch.autograd.grad(got, x, dy), torch.autograd.grad(want, x, dy), **near)
 

@@ -10,7 +10,7 @@ cdef extern from "numpy/arrayobject.h":
     ctypedef struct PyArray_Descr:
         pass
     cdef enum:
-        NPY_ARRAY_CARRAY, NPY_INT8, NPY_UINT8, NPY_INT32, NPY_UINT32, NPY_INT64, NPY_FLOAT32, NPY_FLOAT64
+        NPY_ARRAY_ALIGNED, NPY_ARRAY_CARRAY, NPY_ARRAY_WRITEABLE, NPY_INT8, NPY_UINT8, NPY_INT32, NPY_UINT32, NPY_INT64, NPY_FLOAT32, NPY_FLOAT64
 
     ctypedef class numpy.dtype [object PyArray_Descr, check_size ignore]:
         pass

@@ -217,11 +217,13 @@ class ConvolutionBase:
         """The same without a filter, to be cached for `over`: a view would keep the caller's memory."""
         return self._with_weights(np.empty(0, self._filter.w.dtype))
 
-    def _with_weights(self, w: np.ndarray) -> Self:
-        """The same with another filter, (O, I/groups, *k)."""
+    def _with_weights(self, w: np.ndarray, bias: np.ndarray | None = None) -> Self:
+        """The same with another filter, (O, I/groups, *k), and another bias if one is given."""
         other = object.__new__(type(self))
         state = {"_filter": self._filter.with_weights(w), "_packed": {}, "_bound": {}, "_by_layout": {}}
         other.__dict__ = self.__dict__ | state
+        if bias is not None:
+            other._filter.bias = other._filter.per_channel(bias, "bias")
         return other
 
 

@@ -120,15 +120,17 @@ class _Conv(ConvolutionBase):
         f = Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, strided=True, **attributes)
         return cls._over(f, threads)
 
-    def over(self, w: np.ndarray) -> _Conv:
+    def over(self, w: np.ndarray, bias: np.ndarray | None = None) -> _Conv:
         """The same over another filter, not copied.
 
         Parameters
         ----------
         w : ndarray
             Of the layout, shape and type of the filter that was given.
+        bias : ndarray, optional
+            Of a convolution without one.
         """
-        return self._with_weights(self._filter.ordered(w))
+        return self._with_weights(self._filter.ordered(w), bias)
 
     def padded(self, pads: Pairs) -> _Conv:
         """The same with other padding, of the same packed filter.

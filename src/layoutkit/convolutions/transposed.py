@@ -136,15 +136,17 @@ class _ConvTranspose(ConvolutionBase):
         """Pixels more at the end of the output, by axis."""
         return self._output_padding
 
-    def over(self, w: np.ndarray) -> _ConvTranspose:
+    def over(self, w: np.ndarray, bias: np.ndarray | None = None) -> _ConvTranspose:
         """The same over another filter, not copied.
 
         Parameters
         ----------
         w : ndarray
             Of the layout, shape and type of the filter that was given.
+        bias : ndarray, optional
+            Of a convolution without one.
         """
-        return self._with_weights(_as_convolution(w, *self._filter_form))
+        return self._with_weights(_as_convolution(w, *self._filter_form), bias)
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output, in pixels by axis.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -143,18 +143,37 @@ def _weight(
         gradient = gradient._replace(x=arrays[0], dy=arrays[1])
     layout, size = gradient.result_layout, gradient.result_size
     to = result_array(out, layout, size, gradient.dtype, (gradient.x, gradient.dy), what)
+    _compute(gradient, to, workspace, beta, threads)
+    return returned(to, layout, size, x, out)
+
+
+def _compute(gradient: WeightGradient, to: np.ndarray, workspace, beta: float, threads: int) -> None:
     if gradient.problem.fits and to.size:
         route = _route(gradient, threads)
         if workspace is not None:
-            check_workspace(what, workspace, route.needs, (gradient.x, gradient.dy, to), None)
+            check_workspace(gradient.what, workspace, route.needs, (gradient.x, gradient.dy, to), None)
             workspace = workspace.reshape(-1).view(np.uint8)
-        info = partial(call_info, what, _task(gradient, threads), threads)
+        info = partial(call_info, gradient.what, _task(gradient, threads), threads)
         watched(info, _sum, route, gradient, workspace, to, float(beta), threads)
     elif to.size and beta:
         add_scaled(None, to, gradient.layout, gradient.size, gradient.element, float(beta))
     else:
         to[...] = 0
-    return returned(to, layout, size, x, out)
+
+
+def repeatable(
+    what: str, rank: int, x: np.ndarray, weight_size: tuple[int, ...], grad_output: np.ndarray, threads: int,
+    **attributes: Any,
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:  # fmt: skip
+    """`conv2d_weight` of arrays like these: a function of `x`, `grad_output` and a result of the right shape and type,
+    none of which it looks at."""
+    kept = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), False)
+    kept = kept._replace(x=None, dy=None)
+
+    def computed(x: np.ndarray, grad_output: np.ndarray, out: np.ndarray) -> None:
+        _compute(kept._replace(x=x, dy=grad_output), out, None, 0.0, check_threads(threads))
+
+    return computed
 
 
 def _task(gradient: WeightGradient, threads: int) -> WeightTask:

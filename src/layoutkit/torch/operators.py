@@ -18,90 +18,15 @@ from torch._C import DispatchKey, DispatchKeySet
 from torch.autograd import forward_ad
 from torch.nn import functional
 
-from .. import grad
-from ..convolutions import conv as convolutions
-from ..convolutions import transposed
-from ..convolutions.problem import Pairs, in_sizes, out_sizes
-from ..grad.arguments import outputs
-from .memory import filter_view, is_channels_last, memory, new, view
-from .threads import on_torch_threads
+from ..convolutions.problem import out_sizes
+from . import kernels
+from .kernels import pairs
+from .memory import is_channels_last
 from .transforms import Rule, by_filter, by_gradient, transformed
-
-CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}
-TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
-WEIGHTS = {1: grad.conv1d_weight, 2: grad.conv2d_weight, 3: grad.conv3d_weight}
 
 ATTRIBUTES = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, bool channels_last"
 LIBRARY = torch.library.Library("layoutkit", "DEF")
 Kernel = Callable[..., torch.Tensor]
-
-
-def pairs(padding: Sequence[int]) -> Pairs:
-    """Padding by axis."""
-    return tuple(zip(padding[::2], padding[1::2]))
-
-
-def _conv_options(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str, Any]:
-    """Attributes as keyword arguments of the operations of layoutkit."""
-    return {
-        "stride": tuple(stride), "padding": pairs(padding), "dilation": tuple(dilation), "groups": groups,
-        "dtype": ("bfloat16", "bfloat16") if tensor.dtype == torch.bfloat16 else None,
-        "threads": torch.get_num_threads(),
-    }  # fmt: skip
-
-
-def _new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
-    size, kernel = tuple(x.shape[2:]), tuple(w.shape[2:])
-    out_size = outputs(size, kernel, stride, pairs(padding), dilation, f"layoutkit.torch.conv{len(size)}d")
-    return new(x, (x.shape[0], w.shape[0], *out_size), channels_last)
-
-
-@on_torch_threads
-def _conv(x, w, bias, *attributes) -> torch.Tensor:
-    y = _new_conv(x, w, bias, *attributes)
-    if y.numel():
-        src, filters, dst = view(x), filter_view(w), view(y)
-        CONVOLUTIONS[x.dim() - 2](
-            src.array, filters.array, None if bias is None else memory(bias), layout=src.layout,
-            out_layout=dst.layout, filter_layout=filters.layout, out=dst.array, **_conv_options(x, *attributes[:-1]),
-        )  # fmt: skip
-    return y
-
-
-def _new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
-    return new(x, (x.shape[0], w.shape[1] * groups, *size), channels_last)
-
-
-@on_torch_threads
-def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
-    y = _new_conv_transpose(x, w, bias, size, *attributes)
-    if y.numel():
-        src, filters, dst, options = view(x), filter_view(w), view(y), _conv_options(x, *attributes[:-1])
-        minimal = in_sizes(x.shape[2:], w.shape[2:], options["stride"], options["padding"], options["dilation"])
-        # The outputs of the convolution whose gradient this is are inputs here.
-        names = filters.layout.translate(str.maketrans("OI", "IO"))
-        TRANSPOSED[x.dim() - 2](
-            src.array, filters.array, None if bias is None else memory(bias), layout=src.layout,
-            out_layout=dst.layout, filter_layout=names, out=dst.array,
-            output_padding=tuple(n - m for n, m in zip(size, minimal)), **options,
-        )  # fmt: skip
-    return y
-
-
-def _new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
-    return new(x, (dy.shape[1], x.shape[1] // groups, *kernel), channels_last)
-
-
-@on_torch_threads
-def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
-    w = _new_conv_weight(x, dy, kernel, *attributes)
-    if w.numel():
-        src, grad, dst = view(x), view(dy), filter_view(w)
-        WEIGHTS[x.dim() - 2](
-            src.array, tuple(w.shape), grad.array, layout=src.layout, grad_layout=grad.layout,
-            filter_layout=dst.layout, out=dst.array, **_conv_options(x, *attributes[:-1]),
-        )  # fmt: skip
-    return w
 
 
 class _Conv(torch.autograd.Function):
@@ -111,7 +36,7 @@ class _Conv(torch.autograd.Function):
     def forward(ctx, keys, x, w, bias, a):
         ctx.save_for_backward(x, w)
         ctx.a = a
-        return _below(torch.ops.layoutkit.conv.default, _conv, keys, x, w, bias, *a)
+        return _below(torch.ops.layoutkit.conv.default, kernels.conv, keys, x, w, bias, *a)
 
     @staticmethod
     def backward(ctx, dy):
@@ -128,7 +53,7 @@ class _ConvTranspose(torch.autograd.Function):
     def forward(ctx, keys, y, w, bias, size, a):
         ctx.save_for_backward(y, w)
         ctx.a = a
-        return _below(torch.ops.layoutkit.conv_transpose.default, _conv_transpose, keys, y, w, bias, size, *a)
+        return _below(torch.ops.layoutkit.conv_transpose.default, kernels.conv_transpose, keys, y, w, bias, size, *a)
 
     @staticmethod
     def backward(ctx, dx):
@@ -154,7 +79,7 @@ class _ConvWeight(torch.autograd.Function):
     def forward(ctx, keys, x, y, kernel, a):
         ctx.save_for_backward(x, y)
         ctx.a = a
-        return _below(torch.ops.layoutkit.conv_weight.default, _conv_weight, keys, x, y, kernel, *a)
+        return _below(torch.ops.layoutkit.conv_weight.default, kernels.conv_weight, keys, x, y, kernel, *a)
 
     @staticmethod
     def backward(ctx, dw):
@@ -229,13 +154,14 @@ def _operator(
 
 
 conv = _operator(
-    f"conv(Tensor input, Tensor weight, Tensor? bias, {ATTRIBUTES}) -> Tensor", _conv, _new_conv, _Conv, 3, by_filter,
+    f"conv(Tensor input, Tensor weight, Tensor? bias, {ATTRIBUTES}) -> Tensor",
+    kernels.conv, kernels.new_conv, _Conv, 3, by_filter,
 )  # fmt: skip
 conv_transpose = _operator(
     f"conv_transpose(Tensor input, Tensor weight, Tensor? bias, SymInt[] size, {ATTRIBUTES}) -> Tensor",
-    _conv_transpose, _new_conv_transpose, _ConvTranspose, 4, by_filter,
+    kernels.conv_transpose, kernels.new_conv_transpose, _ConvTranspose, 4, by_filter,
 )  # fmt: skip
 conv_weight = _operator(
     f"conv_weight(Tensor input, Tensor grad_output, SymInt[] kernel, {ATTRIBUTES}) -> Tensor",
-    _conv_weight, _new_conv_weight, _ConvWeight, 3, by_gradient,
+    kernels.conv_weight, kernels.new_conv_weight, _ConvWeight, 3, by_gradient,
 )  # fmt: skip

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
+from ..choosing.cache import Cache
 from ..grad.arguments import activations
 from ..grad.pool import Pooling, checked, pooled, pooled_back
-from .memory import LAYOUTS, memory, new
+from .kernels import MAX_KEPT
+from .memory import LAYOUTS, Form, memory, new
 from .norms import gives_format, in_format
 from .operators import LIBRARY
 from .threads import on_torch_threads
@@ -30,26 +33,39 @@ def avg_by_torch(x, kernel, stride, padding, ceil_mode, count_include_pad) -> to
     return MEANS[x.dim() - 2](x, kernel, stride, padding, ceil_mode, count_include_pad)
 
 
+_kept = Cache(MAX_KEPT)  # what was checked, without the array, and the form of that
+
+
 def _physical(tensor: torch.Tensor, last: bool) -> Any:
     array = memory(tensor)
     return array.transpose(0, *range(2, array.ndim), 1) if last else array
 
 
 def _checked(
-    mean: bool, x: torch.Tensor, kernel: Sequence[int], stride, padding, ceil_mode: bool, **more: Any
-) -> tuple[bool, Pooling]:
-    """Whether it is in channels_last, and the checked call."""
-    rank, last = x.dim() - 2, gives_format(x)
-    return last, checked(
-        f"layoutkit.torch.{'avg' if mean else 'max'}_pool{rank}d", rank, mean, _physical(in_format(x, last), last),
-        tuple(kernel), layout=LAYOUTS[rank][last], stride=tuple(stride), padding=tuple(padding), ceil_mode=ceil_mode,
-        dtype=("bfloat16", "bfloat16") if x.dtype == torch.bfloat16 else None, threads=torch.get_num_threads(), **more,
+    mean: bool, x: torch.Tensor, last: bool, kernel: Sequence[int], stride, padding, ceil_mode: bool, **more: Any
+) -> Pooling:
+    """The checked call on a tensor in channels_last, or contiguous."""
+    rank, threads = x.dim() - 2, torch.get_num_threads()
+    key = mean, x.dtype, x.shape, last, *kernel, *stride, *padding, ceil_mode, *more.values(), threads
+    kept = _kept.get(key)
+    if kept is not None:
+        p, form = kept
+        return p._replace(source=p.source._replace(array=form.array(x)))
+    array = _physical(x, last)
+    p = checked(
+        f"layoutkit.torch.{'avg' if mean else 'max'}_pool{rank}d", rank, mean, array, tuple(kernel),
+        layout=LAYOUTS[rank][last], stride=tuple(stride), padding=tuple(padding), ceil_mode=ceil_mode,
+        dtype=("bfloat16", "bfloat16") if x.dtype == torch.bfloat16 else None, threads=threads, **more,
     )  # fmt: skip
+    _kept.put(key, (p._replace(source=p.source._replace(array=np.empty(0, array.dtype))), Form.of(array)))
+    return p
 
 
 @on_torch_threads
 def _forward(mean: bool, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
-    last, p = _checked(mean, x, *attributes, **more)
+    last = gives_format(x)
+    x = in_format(x, last)
+    p = _checked(mean, x, last, *attributes, **more)
     y = new(x, p.shape, last)
     if y.numel():
         pooled(p, _physical(y, last))
@@ -58,7 +74,9 @@ def _forward(mean: bool, x: torch.Tensor, *attributes: Any, **more: Any) -> torc
 
 @on_torch_threads
 def _backward(mean: bool, dy: torch.Tensor, x: torch.Tensor, *attributes: Any, **more: Any) -> torch.Tensor:
-    last, p = _checked(mean, x, *attributes, **more)
+    last = gives_format(x)
+    x = in_format(x, last)
+    p = _checked(mean, x, last, *attributes, **more)
     dx = new(x, x.shape, last)
     if dx.numel():
         array = _physical(in_format(dy, last), last)

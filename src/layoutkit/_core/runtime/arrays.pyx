@@ -5,7 +5,7 @@ from cpython.ref cimport Py_INCREF
 from libc.string cimport memcpy
 
 from ..ndarray cimport (
-    NPY_ARRAY_CARRAY, NPY_UINT8, PyArray_Descr, PyArray_DATA, PyArray_DESCR, PyArray_DIMS, PyArray_EMPTY,
+    NPY_ARRAY_ALIGNED, NPY_ARRAY_CARRAY, NPY_ARRAY_WRITEABLE, NPY_UINT8, PyArray_Descr, PyArray_DATA, PyArray_DESCR, PyArray_DIMS, PyArray_EMPTY,
     PyArray_IS_C_CONTIGUOUS, PyArray_ISWRITEABLE, PyArray_ITEMSIZE, PyArray_NDIM, PyArray_STRIDES, dtype, import_array,
     ndarray, npy_intp, set_array_base
 )
@@ -85,6 +85,21 @@ cdef bint extent(ndarray array, const char **first, const char **end) noexcept:
         else:
             end[0] += far
     return first[0] < end[0]
+
+
+def at_address(size_t address, tuple shape not None, tuple strides not None, dtype kind not None):
+    """An array of the memory at `address`, which must outlive it; strides are bytes."""
+    cdef npy_intp sizes[MAX_AXES]
+    cdef npy_intp steps[MAX_AXES]
+    cdef int i, n = len(shape)
+    if n > MAX_AXES or len(strides) != n:
+        raise ValueError(f"an array of {n} axes and {len(strides)} strides; at most {MAX_AXES} and as many")
+    for i in range(n):
+        sizes[i] = shape[i]
+        steps[i] = strides[i]
+    Py_INCREF(kind)  # the new array's
+    return PyArray_NewFromDescr(<void *>new_array, <PyArray_Descr *>kind, n, sizes, steps, <void *>address,
+                                NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE, NULL)
 
 
 def aligned(tuple shape not None, dtype kind not None, npy_intp nbytes, npy_intp place=0, npy_intp period=64):

@@ -1,0 +1,84 @@
+"""What kernels keep of a call is for calls on other numbers in the same forms, and for no others."""
+
+import gc
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra torch")
+import layoutkit as lk  # noqa: E402
+import layoutkit.torch  # noqa: E402
+from layoutkit.torch import kernels, pools  # noqa: E402
+
+OPERATORS = torch.ops.layoutkit
+FORMATS = torch.contiguous_format, torch.channels_last
+
+
+def step(x, w, b, conv, **options):
+    inputs = [t.detach().requires_grad_() for t in (x, w, b)]
+    y = conv(*inputs, **options)
+    return y, *torch.autograd.grad(y, inputs, torch.ones_like(y))
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_of_a_problem_only_numbers_change(form, dtype):
+    kernels._kept.clear()
+    near = {"rtol": 3e-2, "atol": 0.3} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
+    for turn in range(3):
+        for options in ({"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": 1}, {"groups": 2}):
+            w = torch.randn(8, 4 // options.get("groups", 1), 3, 3, dtype=dtype)
+            x, b = torch.randn(2, 4, 7, 9, dtype=dtype).to(memory_format=form), torch.randn(8, dtype=dtype)
+            if turn == 2:  # whole numbers that Winograd's algorithm could not take
+                w[0, 0, 0, 0] = 2.0**60
+                x, b = torch.ones_like(x), torch.zeros_like(b)
+            got = step(x, w, b, layoutkit.torch.conv, **options)
+            for a, c in zip(got, step(x, w, b, torch.nn.functional.conv2d, **options)):
+                torch.testing.assert_close(a, c, **near)
+                assert a.shape != x.shape or a.stride() == c.stride()
+
+
+def test_other_strides_of_the_same_shape_are_another_problem():
+    w = torch.randn(6, 5, 3, 3)
+    for x in (torch.randn(2, 5, 9, 8), torch.randn(2, 5, 8, 9).transpose(2, 3), torch.randn(4, 5, 9, 8)[::2]) * 2:
+        torch.testing.assert_close(
+            layoutkit.torch.conv(x, w), torch.nn.functional.conv2d(x, w), rtol=1e-4, atol=1e-4
+        )  # fmt: skip
+
+
+def test_reproducible_calls_are_others():
+    x, w = torch.randn(2, 16, 14, 14), torch.randn(16, 16, 3, 3)
+    layoutkit.torch.conv(x, w, padding=1)
+    want = lk.conv2d(x.numpy(), w.numpy(), padding=1, accuracy="reproducible")
+    before = lk.reproducible(True)
+    try:
+        for _ in range(2):
+            assert (layoutkit.torch.conv(x, w, padding=1).numpy() == want).all()
+    finally:
+        lk.reproducible(before)
+
+
+def test_no_memory_of_a_call_is_kept():
+    x, w, b = torch.randn(1, 3, 6, 6), torch.randn(4, 3, 3, 3), torch.randn(4)
+    OPERATORS.max_pool(x, [2, 2], [2, 2], [0, 0], [1, 1], False)
+    step(x, w, b, layoutkit.torch.conv)
+    storages = [weakref.ref(t.untyped_storage()) for t in (x, w, b)]
+    del x, w, b
+    gc.collect()
+    assert [storage() for storage in storages] == [None] * 3
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=str)
+def test_pooling_again(form):
+    pools._kept.clear()
+    for _ in range(2):
+        for attributes in (([2, 2], [2, 2], [0, 0]), ([3, 3], [1, 2], [1, 1])):
+            x = torch.randn(2, 5, 8, 9).to(memory_format=form).requires_grad_()
+            for ours, theirs, more in (
+                (OPERATORS.max_pool, pools.max_by_torch, ([1, 1], False)),
+                (OPERATORS.avg_pool, pools.avg_by_torch, (True, False)),
+            ):
+                got, want = ours(x, *attributes, *more), theirs(x, *attributes, *more)
+                dy = torch.randn_like(want)
+                torch.testing.assert_close(got, want)
+                torch.testing.assert_close(torch.autograd.grad(got, x, dy), torch.autograd.grad(want, x, dy))
