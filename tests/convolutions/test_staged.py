@@ -53,7 +53,7 @@ def built(monkeypatch):
 def test_any_convolution(built, cases):
     """Any windows, channels, groups, layouts, strides, epilogues, Inf and NaN, next to pages that cannot be touched."""
 
-    @fewer(10)
+    @fewer(8)
     @given(st.integers(0, 2**31))
     def check(seed):
         assert [wrong for i in range(CASES) if (wrong := cases.case(seed, i))] == []
