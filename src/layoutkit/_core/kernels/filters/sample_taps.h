@@ -96,15 +96,15 @@ LK_INLINE void set_taps(const lk_sample *p, taps_of_points *taps, int axis, doub
 {
     const int64_t size = p->size[axis], *const table = p->offset[axis] + LK_SAMPLE_MARGIN;
     const double last = (double)(size - 1);
+    if (p->mode == LK_SAMPLE_CONSTANT) {
+        const longs beyond = ~((longs)(c >= 0) & (longs)(c <= last));
+        *outside |= beyond;
+        c = (doubles)((longs)c & ~beyond);
+    }
     const longs within = (longs)(c >= (order == 3)) & (longs)(c <= last - (order == 0 ? 0 : order == 1 ? 1 : 2));
     const int plain = !any_lane(~within);
-    if (!plain)
+    if (!plain && p->mode != LK_SAMPLE_CONSTANT)
         for (int i = 0; i < POINTS; i++) {
-            if (p->mode == LK_SAMPLE_CONSTANT) {
-                if (!(c[i] >= 0 && c[i] <= last))
-                    (*outside)[i] = -1, c[i] = 0;
-                continue;
-            }
             c[i] = c[i] > -9e15 && c[i] < 9e15 ? c[i] : 0; /* NaN: anywhere */
             if (!(c[i] >= 0 && c[i] <= last))
                 c[i] = size == 1 && p->mode != LK_SAMPLE_NEAREST ? 0 : mapped(c[i], (double)size, p->mode);
