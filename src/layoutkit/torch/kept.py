@@ -73,6 +73,11 @@ class Kept:
             self._convolutions.clear()  # nobody needs the packed filters
         return y
 
+    def is_torchs(self, x: torch.Tensor) -> bool:
+        """Whether torch was found to be faster for inputs like this one."""
+        trial = self._trials.get((x.shape, x.stride(), torch.get_num_threads()))
+        return trial is not None and bool(trial.winner) and not reproducible()
+
     def _torchs(self, x: torch.Tensor) -> torch.Tensor:
         return TORCHS[x.dim() - 2](x, self._weight, self._bias, *self._attributes)
 
@@ -125,8 +130,9 @@ def _state(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[int, ...]:
 def kept_convolution(
     module: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor | None:
-    """The convolution of a module in eval mode by its packed filter; None where that may not be kept, or of arguments
-    that do not fit.
+    """The convolution of a module in eval mode by its packed filter, or by torch where that was found to be faster.
+
+    None where the filter may not be kept, or of arguments that do not fit.
 
     Parameters
     ----------
@@ -136,10 +142,16 @@ def kept_convolution(
         (N, C, ..)
     weight, bias : Tensor
     """
+    if torch.is_grad_enabled() or type(x) is not torch.Tensor or torch.compiler.is_compiling():
+        return None
+    kept = _kept.get(module)
+    if kept is not None and kept.is_torchs(x):
+        attributes = module.stride, module.padding, module.dilation, module.groups
+        return TORCHS[len(module.kernel_size)](x, weight, bias, *attributes)
     parameters = module._parameters
     if weight is not parameters.get("weight") or bias is not parameters.get("bias"):
         return None
-    if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or type(x) is not torch.Tensor:
+    if torch.is_autocast_enabled("cpu"):
         return None
     if weight.is_inference() or not dispatches_to_kernel(x, weight, bias):
         return None
@@ -148,7 +160,6 @@ def kept_convolution(
     if not x.numel() or not weight.numel() or weight.dtype not in TYPES:
         return None
     attributes = module.stride, module.padding, module.dilation, module.groups
-    kept = _kept.get(module)
     if kept is None or not kept.fits(weight, bias, attributes):
         kept = _kept[module] = Kept(weight, bias, attributes)
     return kept(x)
