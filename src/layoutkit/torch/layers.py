@@ -68,7 +68,7 @@ class _BatchNorm:
     """A batch normalisation of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
-        y = _batch_norm(self, input, 0.0)
+        y = _batch_norm(self, input, 0.0) if self.training else None
         return super().forward(input) if y is None else y
 
 
@@ -96,6 +96,8 @@ class Sequential(torch.nn.Sequential):
     """
 
     def forward(self, input):
+        if not self.training:
+            return super().forward(input)
         modules = list(self._modules.values())
         at = 0
         while at < len(modules):
