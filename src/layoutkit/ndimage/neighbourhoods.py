@@ -96,7 +96,7 @@ def ordered(
         x = x.astype(np.float32)
     if x.dtype.kind != "f":
         cval = float(np.trunc(cval))  # as scipy casts it
-        if kind == "rank" and not representable(cval, x.dtype):
+        if fields.get("weight") is None and not representable(cval, x.dtype):
             cval = wrapped(cval, x.dtype)
     added = fields.get("weight")
     if added is not None or (mode == "constant" and not representable(cval, x.dtype)):
