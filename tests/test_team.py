@@ -11,6 +11,8 @@ import pytest
 import layoutkit as lk
 from layoutkit._core.runtime import team
 from layoutkit.bench.listed import text_cases
+from layoutkit.choosing.cache import plans
+from layoutkit.choosing.table import cost_table
 from layoutkit.choosing.threads import MAX_THREADS
 from layoutkit.convolutions import filter as filters
 from layoutkit.convolutions.algorithms import sums, winograd
@@ -68,6 +70,8 @@ def test_packing_keeps_to_the_threads_of_its_call(call, threads, monkeypatch):
         for name in {"reorder", "get_num_threads", "extent"} & set(vars(module)):
             monkeypatch.setattr(module, name, spied(getattr(module, name)))
     everything = lk.get_num_threads()
+    cost_table.forget()  # what tests before this recorded
+    plans.clear()
     call(threads)
     assert set(found) == {min(everything, threads or everything)}
     assert lk.get_num_threads() == everything

@@ -66,7 +66,7 @@ def test_different_plans_in_many_threads():
     def worker(i):
         x = np.random.default_rng(i).standard_normal((1, 8 + i, 20 + i, 21), np.float32)
         w = np.random.default_rng(i).standard_normal((9 + i, 8 + i, 3, 3), np.float32)
-        want = [lk.conv2d(x, w, padding=p, threads=1) for p in range(3)]
+        want = [lk.conv2d(x, w, padding=p, threads=1 + i % 3) for p in range(3)]  # by the candidate that wins there
         moved = x.transpose(0, 2, 3, 1)
 
         def work():

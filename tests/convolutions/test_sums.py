@@ -48,7 +48,7 @@ def test_more_work_takes_longer(p, threads, what):
     longer = every_estimate(more, threads)
     least = 0.999 if threads == 1 else 0.9  # a few tiles more may be shared a little more evenly
     for way, seconds in every_estimate(p, threads).items():
-        assert way not in longer or longer[way] >= least * seconds
+        assert way not in longer or longer[way] >= least * seconds - 1e-7  # where all is a tile, it may be another one
 
 
 @pytest.mark.parametrize(("tile", "other"), [
