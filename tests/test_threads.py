@@ -67,11 +67,14 @@ def test_different_plans_in_many_threads():
         x = np.random.default_rng(i).standard_normal((1, 8 + i, 20 + i, 21), np.float32)
         w = np.random.default_rng(i).standard_normal((9 + i, 8 + i, 3, 3), np.float32)
         want = [lk.conv2d(x, w, padding=p, threads=1 + i % 3) for p in range(3)]  # by the candidate that wins there
+        exact = [lk.conv2d(x, w, padding=p, threads=1, accuracy="reproducible") for p in range(3)]
         moved = x.transpose(0, 2, 3, 1)
 
         def work():
             for p in range(3):
                 np.testing.assert_array_equal(lk.conv2d(x, w, padding=p, threads=1 + i % 3), want[p])
+                got = lk.conv2d(x, w, padding=p, threads=1 + i % 3, accuracy="reproducible")
+                np.testing.assert_array_equal(got, exact[p])
             np.testing.assert_array_equal(lk.reorder(x, "NCHW", "NHWC", threads=1 + i % 2), moved)
 
         return work

@@ -38,9 +38,9 @@ def mended(c: str) -> str:
 def main(depfile: str, folder: str, *modules: str) -> None:
     out, to = Path(folder).resolve(), Path(depfile).resolve()
     names = [os.path.relpath(name, SOURCES) for name in modules]
+    translated = Path(os.environ.get("LAYOUTKIT_TRANSLATED", out / "translated")).resolve()
     os.chdir(SOURCES)  # tracebacks name files relative to it
     gc.disable()  # a fifth of the time
-    translated = Path(os.environ.get("LAYOUTKIT_TRANSLATED", out / "translated"))
     tree, read = create_dependency_tree(), {__file__}
     for name in names:
         made_of = tree.all_dependencies(name)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from conv_problems import conv_problems
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from layoutkit._core.nests import pixel_tiles
@@ -40,6 +40,7 @@ def test_no_sum_is_faster_than_its_multiplications(p, threads):
 @given(conv_problems(), st.integers(1, 4), st.sampled_from(["oc", "ic", "n", "size"]))
 def test_more_work_takes_longer(p, threads, what):
     if what == "size":
+        assume(all(s == 1 or n > 1 for s, n in zip(p.stride, p.out)))  # with a second output the stride begins to count
         more = replace(p, size=tuple(2 * n + 4 for n in p.size))
     elif what == "n":
         more = replace(p, n=p.n + 1)
@@ -48,7 +49,7 @@ def test_more_work_takes_longer(p, threads, what):
     longer = every_estimate(more, threads)
     least = 0.999 if threads == 1 else 0.9  # a few tiles more may be shared a little more evenly
     for way, seconds in every_estimate(p, threads).items():
-        assert way not in longer or longer[way] >= least * seconds - 1e-7  # where all is a tile, it may be another one
+        assert way not in longer or longer[way] >= least * seconds
 
 
 @pytest.mark.parametrize(("tile", "other"), [

@@ -30,18 +30,18 @@ MODES = {
 # What parameters of the same name are, in all filters: a kind, a text, and what may be wrong, by scipy's errors.
 PARAMETERS = {
     "input": "array_like or torch tensor|Of any shape and strides, and of any type: complex where the filter is a sum."
-    "|RuntimeError: `input` is of no numbers, or of some wider than 64 bits",
+    "|RuntimeError: the dtype of `input` is not supported",
     "output": "ndarray or dtype, optional|Where to write, or the type of a new array: that of the input by default."
     "|RuntimeError: `output` is of another shape, or not complex where the result is|ValueError: `output` is read-only"
     "|TypeError: `output` is neither an array nor a dtype",
     "mode": '"reflect", "mirror", "nearest", "wrap" or "constant", or one for each axis|What is outside of the array.'
-    "|RuntimeError: `mode` is none of these",
+    "|RuntimeError: `mode` is not known",
     "cval": 'float|With mode "constant": what is outside.|ValueError: `cval` is complex, `input` not',
     "origin": "int, or one for each axis|How far windows are moved towards the beginning."
-    "|ValueError: by `origin` a window would not contain its element",
+    "|ValueError: `origin` moves a window beyond its element",
     "axis": "int|The axis along which is filtered.|ValueError: `axis` is out of range",
     "axes": "tuple of int, optional|Axes that are filtered: all by default."
-    "|ValueError: `axes` are out of range, or one is there twice",
+    "|ValueError: one of `axes` is out of range, or repeated",
     "channel_axis": "int, optional|The only axis that is not filtered, as in scikit-image."
     "|ValueError: `axes` and `channel_axis` are both given",
     "threads": "int, optional|At most this many threads.|ValueError: `threads` is less than 1",

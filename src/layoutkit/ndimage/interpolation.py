@@ -36,7 +36,7 @@ OPTIONS = {
     "order": "int|Of the splines: 0, 1 or 3."
     "|RuntimeError: `order` is not 0 to 5|NotImplementedError: `order` is 2, 4 or 5",
     "mode": 'str|What is outside: "constant", "grid-constant", "nearest", "mirror", "reflect", "wrap", "grid-wrap".'
-    "|RuntimeError: `mode` is none of these, or `input` has no elements",
+    "|RuntimeError: `mode` is not known, or `input` has no elements",
     "prefilter": "bool|Whether `input` is filtered first, by `spline_filter`, as order 3 needs.",
 }
 

@@ -132,7 +132,9 @@ def median_filter(
     )  # fmt: skip
 
 
-@filters(percentile="float|From 0 to 100; a negative one from 100 on.|RuntimeError: `percentile` is neither")
+@filters(
+    percentile="float|From 0 to 100; a negative one from 100 on.|RuntimeError: `percentile` is not from -100 to 100"
+)
 def percentile_filter(
     input, percentile, size=None, footprint=None, output=None, mode="reflect", cval=0.0, origin=0, *, axes=None,
     channel_axis=None, threads=None,

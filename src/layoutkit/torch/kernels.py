@@ -140,12 +140,6 @@ def conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
         options |= {"layout": src.layout, "grad_layout": after.layout, "filter_layout": dst.layout}
         rank, size = x.dim() - 2, tuple(w.shape)
         WEIGHTS[rank](src.array, size, after.array, out=dst.array, **options)
-        _keep(
-            key,
-            repeatable(f"grad.conv{rank}d_weight", rank, src.array, size, after.array, **options),
-            w,
-            src,
-            after,
-            dst,
-        )
+        run = repeatable(f"grad.conv{rank}d_weight", rank, src.array, size, after.array, **options)
+        _keep(key, run, w, src, after, dst)
     return w

@@ -1,7 +1,7 @@
 """Kernels on the threads of torch.
 
 Torch's threads of OpenMP spin for some milliseconds after an operator, and ours for a while after a call. Operators of
-both in turn would keep each other from the cores: on two threads a training step took half as long again.
+both in turn would keep each other from the cores, in each layer.
 """
 
 from __future__ import annotations

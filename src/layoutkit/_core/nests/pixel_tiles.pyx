@@ -9,7 +9,7 @@ share them by cost, so that they end together although tiles skip taps and the l
 few tasks, tiles get fewer rows where otherwise a thread would have no work.
 
 Threads share pixels, by blocks of their own, rather than panels if that is asked for: what one of them writes it then
-reads itself in the next layer. A line that another core holds takes up to fifty times as long to write.
+reads itself in the next layer, and it takes long to write a line of cache that another core holds.
 """
 
 from libc.float cimport DBL_MAX

@@ -12,7 +12,7 @@
  *
  * A thread can have its regions run on the threads of an OpenMP runtime, `lk_borrow`, where it computes in turn with a
  * library that uses it: the threads of each would spin on the cores that those of the other need, OpenMP's for some
- * milliseconds.
+ * milliseconds. Such a region ends as OpenMP's do, when all of its threads have come.
  *
  * All threads together are at most as many as the processors that the process may use: regions that run at the same
  * time share the workers, and a worker leaves when others have come.
@@ -334,7 +334,8 @@ static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
     }
     if (n && lk_borrows) {
         atomic_fetch_add(&lk_busy, n);
-        lk_lender.parallel(lk_take_part_borrowed, &region, 0, 0); /* a team of as many as ever: of a smaller one threads end */
+        /* 0: as many threads as usual; OpenMP would end those that a smaller team leaves out */
+        lk_lender.parallel(lk_take_part_borrowed, &region, 0, 0);
         atomic_fetch_sub(&lk_busy, n);
         lk_end_work();
         return;

@@ -35,7 +35,7 @@ from .base import Algorithm, flops_per_second, steps_at_once, tile_of
 MIN_ROW_BLOCK_BYTES = 96 << 10
 MAX_ROW_BLOCK_BYTES = 384 << 10
 LINE_BYTES = 64  # of the cache
-FILTER_SHARE = 3  # bytes of a filter that every thread reads as fast as it reads one that another thread has written
+FILTER_SHARE = 3  # bytes of a filter that are read in the time of one that another core has written, about
 MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are split by taps
 # What im2col's copy costs:
 GATHER_BYTES_PER_SECOND = 50e9  # read and written in L2

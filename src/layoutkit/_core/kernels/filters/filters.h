@@ -39,7 +39,8 @@
  *   `kind` LK_RANK_SLIDE: row t is row 0 from its element t on, so that the next window has one other element; windows are kept
  *   sorted. `scratch` has the elements of row 0 that are read, `taps` ones, and those of two vectors.
  *
- * No row overlaps y, but that of reals weigh may sum y itself and others where `count` is whole vectors. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
+ * No row overlaps y, except that y itself may be one of the rows of reals that weigh sums, if `count` is a multiple of the
+ * elements of a vector. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
 typedef struct {
     const char *const *x;
     char *y;
