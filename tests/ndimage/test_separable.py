@@ -166,6 +166,8 @@ x = np.zeros((4, 5))
 
 @pytest.mark.parametrize("call, error, text", [
     (lambda: ndi.gaussian_filter(x, [1, 2, 3]), RuntimeError, "sigma: expected one, or one for each of 2 axes, got 3"),
+    (lambda: ndi.gaussian_filter(x, "a"), TypeError, "sigma: expected a number, or one for each of 2 axes, got 'a'"),
+    (lambda: ndi.gaussian_filter1d(x, None), TypeError, "gaussian_filter1d: sigma: expected a number"),
     (lambda: ndi.gaussian_filter(x, 1, mode="edge"), RuntimeError, "mode must be one of reflect"),
     (lambda: ndi.gaussian_filter(x, 1, order=-1), ValueError, "order must be non-negative, got -1"),
     (lambda: ndi.gaussian_filter(x, 1, radius=-1), ValueError, "radius must be a nonnegative integer, got -1"),

@@ -48,7 +48,7 @@ PARAMETERS = {
     "size": "int, or one for each axis|Elements of a window.|RuntimeError: a size is less than 1",
     "weights": "array_like|What the elements of a window are multiplied by."
     "|RuntimeError: `weights` is empty, or has not as many dimensions as axes are filtered",
-    "sigma": "float, or one for each axis|Standard deviations.",
+    "sigma": "float, or one for each axis|Standard deviations.|TypeError: `sigma` is no number",
     "order": "int, or one for each axis|0: smoothing; more: that derivative.|ValueError: `order` is negative",
     "truncate": "float|Standard deviations to either side that count.",
     "radius": "int, or one for each axis, optional|Elements to either side, in place of `truncate`."
@@ -181,6 +181,14 @@ def one_each(value: Any, count: int, what: str) -> list[Any]:
     if len(found) != count:
         raise RuntimeError(f"{what}: expected one, or one for each of {count} axes, got {len(found)}")
     return found
+
+
+def numbers_of(value: Any, count: int, what: str) -> list[float]:
+    """A number for each axis: those given, or one for all."""
+    try:
+        return [float(v) for v in one_each(value, count, what)]
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: expected a number, or one for each of {count} axes, got {value!r}") from None
 
 
 def mode_of(mode: Any, what: str) -> str:

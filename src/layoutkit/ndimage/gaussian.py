@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import windows
-from .arguments import array_of, axes_of, axis_of, filters, mode_of, one_each
+from .arguments import array_of, axes_of, axis_of, filters, mode_of, numbers_of, one_each
 from .separable import sums
 
 
@@ -40,7 +40,7 @@ def gaussian_window(
     order = operator.index(order)
     if order < 0:
         raise ValueError(f"{what}: order must be non-negative, got {order}")
-    sigma = float(sigma)
+    (sigma,) = numbers_of(sigma, 1, f"{what}: sigma")
     size = int(truncate * sigma + 0.5) if radius is None else radius
     if not isinstance(size, int | np.integer) or size < 0:
         raise ValueError(f"{what}: radius must be a nonnegative integer, got {radius!r}")
@@ -89,10 +89,10 @@ def gaussian_filter(
     what = "gaussian_filter"
     x = array_of(input, what)
     found = axes_of(axes, x.ndim, channel_axis, what)
-    given = [one_each(v, len(found), f"{what}: {k}") for k, v in
-             dict(sigma=sigma, order=order, mode=mode, radius=radius).items()]  # fmt: skip
+    sigmas = numbers_of(sigma, len(found), f"{what}: sigma")
+    given = [one_each(v, len(found), f"{what}: {k}") for k, v in dict(order=order, mode=mode, radius=radius).items()]
     passes = [
         gaussian_window(s, axis, o, m, truncate, r, what)
-        for axis, s, o, m, r in zip(found, *given) if s > 1e-15
+        for axis, s, o, m, r in zip(found, sigmas, *given) if s > 1e-15
     ]  # fmt: skip
     return sums(x, output, passes, cval, threads, what)

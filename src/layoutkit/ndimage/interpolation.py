@@ -12,7 +12,7 @@ from .._core.nests.sampling import MARGIN, MAX_RANK, Sampling
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
-from .arguments import array_of, axis_of, by_parts, filters, one_each, output_for
+from .arguments import array_of, axis_of, by_parts, filters, numbers_of, output_for
 from .fixed import SMALL
 from .grids import blended
 from .neighbourhoods import plain
@@ -157,7 +157,8 @@ def _grid(coordinates: list[np.ndarray]) -> Callable[[int], dict[str, Any]]:
 
 
 @filters(
-    zoom="float, or one for each axis|By how much axes become longer.",
+    zoom="float, or one for each axis|By how much axes become longer."
+    "|TypeError: `zoom` is no number|ValueError: `zoom` is negative or not finite",
     grid_mode="bool|Whether elements are areas that fill the array, not points at its ends and between.", **OPTIONS,
 )  # fmt: skip
 def zoom(
@@ -171,8 +172,10 @@ def zoom(
     x, order, mode = array_of(input, what), _order(order, what), _mode(mode, what)
     if x.ndim < 1:
         raise RuntimeError(f"{what}: input and output rank must be > 0")
-    factors = one_each(zoom, x.ndim, f"{what}: zoom")
-    shape = tuple(round(n * float(f)) for n, f in zip(x.shape, factors))
+    factors = numbers_of(zoom, x.ndim, f"{what}: zoom")
+    if not all(0 <= f < np.inf for f in factors):
+        raise ValueError(f"{what}: zoom must be finite and not negative, got {zoom}")
+    shape = tuple(round(n * f) for n, f in zip(x.shape, factors))
     y = output_for(output, x, what, x.dtype.kind == "c", shape)
     if all(f == 1 for f in factors) and prefilter:
         y[...] = x
@@ -190,7 +193,7 @@ def zoom(
     return y
 
 
-@filters(shift="float, or one for each axis|How far elements move.", **OPTIONS)
+@filters(shift="float, or one for each axis|How far elements move.|TypeError: `shift` is no number", **OPTIONS)
 def shift(
     input, shift, output=None, order=3, mode="constant", cval=0.0, prefilter=True, *, threads=None
 ) -> Any:  # fmt: skip
@@ -202,9 +205,9 @@ def shift(
     x, order, mode = array_of(input, what), _order(order, what), _mode(mode, what)
     if x.ndim < 1:
         raise RuntimeError(f"{what}: input and output rank must be > 0")
-    far = one_each(shift, x.ndim, f"{what}: shift")
+    far = numbers_of(shift, x.ndim, f"{what}: shift")
     y = output_for(output, x, what, x.dtype.kind == "c")
-    place = _grid([np.arange(n, dtype=np.float64) - float(s) for n, s in zip(x.shape, far)])
+    place = _grid([np.arange(n, dtype=np.float64) - s for n, s in zip(x.shape, far)])
     by_parts(lambda a, b, c: _sampled(a, b, order, mode, c, prefilter, place, threads, what), x, y, cval, what)
     return y
 
@@ -212,7 +215,7 @@ def shift(
 @filters(
     matrix="array_like|The linear map, its diagonal, or the homogeneous one."
     "|RuntimeError: `matrix` does not fit the dimensions",
-    offset="float, or one for each axis|What is added.",
+    offset="float, or one for each axis|What is added.|TypeError: `offset` is no number",
     output_shape="tuple of int, optional|That of the input by default.", **OPTIONS,
 )  # fmt: skip
 def affine_transform(
@@ -244,7 +247,7 @@ def affine_transform(
         raise RuntimeError(f"{what}: affine matrix has wrong number of columns, {m.shape[1]} for {y.ndim} axes")
     if m.ndim == 1 and y.ndim != x.ndim:
         raise RuntimeError(f"{what}: a diagonal matrix for {x.ndim} axes, and {y.ndim} of the result")
-    far = np.array(one_each(offset, x.ndim, f"{what}: offset"), np.float64)
+    far = np.array(numbers_of(offset, x.ndim, f"{what}: offset"))
     if m.ndim == 1:
         steps = zip(shape, m, far)
         place = _grid([(np.arange(n, dtype=np.float64) + o / s) * s if s else np.full(n, o) for n, s, o in steps])
