@@ -28,7 +28,7 @@ POINTS = {
 }  # fmt: skip
 AROUND = {
     "nearest": "nearest", "mirror": "mirror", "reflect": "reflect", "grid-mirror": "reflect", "wrap": "mirror",
-    "grid-wrap": "wrap", "constant": "mirror", "grid-constant": "nearest",
+    "grid-wrap": "wrap", "constant": "mirror",
 }  # fmt: skip
 FILTERED = AROUND | {"nearest": "reflect", "grid-constant": "mirror"}
 PADDED = 12  # elements that are added before filtering where no recursion knows what is outside
@@ -116,14 +116,18 @@ def _sampled(
         _coefficients(x, filtered, range(x.ndim), mode, threads, what)
         x = filtered
     if mode == "grid-constant":  # beyond a margin nothing changes any more
-        x, pad = np.pad(x.astype(np.float64), MARGIN, constant_values=cval), pad + MARGIN
+        x = np.pad(x.astype(np.float64), MARGIN, constant_values=cval)
     x = np.ascontiguousarray(plain(x) if order < 2 and x.dtype.name in (*SMALL, "bool") else reals(x))
     own = y.dtype.newbyteorder("=")
     kept = own if own.name in ELEMENTS else np.dtype(np.float32 if own.name == "float16" else np.float64)
     kept = np.dtype(np.uint8) if kept.name == "bool" else kept
     to = target(y, x, kept)
     steps = [s // x.itemsize for s in x.strides]
-    around = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) * s for n, s in zip(x.shape, steps)]
+    if mode == "grid-constant":
+        x = x[(slice(MARGIN, -MARGIN),) * x.ndim]
+        around = [np.arange(-MARGIN, n + MARGIN) * s for n, s in zip(x.shape, steps)]
+    else:
+        around = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) * s for n, s in zip(x.shape, steps)]
     bounds = (float(limits(y.dtype)[0]), float(limits(y.dtype)[1])) if y.dtype.kind in "iu" else None
     most = check_threads(threads)
     types = (ELEMENTS[x.dtype.name], ELEMENTS[kept.name])

@@ -126,7 +126,7 @@ LK_INLINE void set_taps(const lk_sample *p, taps_of_points *taps, int axis, doub
     }
     doubles *const w = taps->weight[axis];
     if (order == 1) {
-        w[0] = 1 - y, w[1] = y;
+        w[0] = z, w[1] = 1 - z; /* as scipy rounds them: y may be a little larger or smaller */
     } else if (order == 3) {
         doubles a = y * y * (y - 2) * 3, b = z * z * (z - 2) * 3;
         LK_SEPARATE(a);
