@@ -26,8 +26,9 @@ from .sums import LINE_BYTES, MAX_ROW_BLOCK_BYTES, PixelSums, panels_of, seconds
 
 BYTES = 2  # of bfloat16
 CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the total each round once
-SPLIT_SECONDS = 0.15e-9  # of a number, on one thread: 27 instructions for 32
-FILTER_LINE_SECONDS = 1.2e-9  # of a line of a filter that is read from the last cache: a little more than a copy
+SPLIT_SECONDS = 0.19e-9  # of a number, on one thread: 27 instructions for 32
+SPLIT_RUN_SECONDS = 0.8e-9  # of each contiguous run of numbers
+FILTER_LINE_SECONDS = 1.4e-9  # of a line of a filter that is read from the last cache, ahead
 
 
 def has_components(types: str) -> bool:
@@ -64,9 +65,8 @@ class Bf16Components(PixelSums):
         return max(caches().get(2, 0) // 2, MAX_ROW_BLOCK_BYTES)
 
     def gathering(self, p: ConvProblem) -> float:
-        split = self.pixels(p) * p.ic * p.taps * SPLIT_SECONDS * scale().fma_f32
-        in_place = p.taps == 1 and not p.pads and self.run_in_memory(p) == p.ic // p.groups
-        return split + (0 if in_place else super().gathering(p))
+        split = p.ic * p.taps * SPLIT_SECONDS * scale().fma_f32
+        return self.pixels(p) * (split + self.gathered_runs(p) * SPLIT_RUN_SECONDS * scale().run)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Tiles multiply so fast that they wait for the filter."""
@@ -75,7 +75,7 @@ class Bf16Components(PixelSums):
         blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
         read = 0.0
         if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
-            read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS * scale().copy_l3 / threads
+            read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS / threads
         # threads that share a block each split its rows
         return seconds_of(tiles.cycles, kernel) + read + self.gathering(p) / min(threads, blocks)
 
