@@ -29,6 +29,9 @@ CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the t
 SPLIT_SECONDS = 0.19e-9  # of a number, on one thread: 27 instructions for 32
 SPLIT_RUN_SECONDS = 0.8e-9  # of each contiguous run of numbers
 FILTER_LINE_SECONDS = 1.4e-9  # of a line of a filter that is read from the last cache, ahead
+# What tile units lose, over what FMA does, while other guests of a server run on the same cores: mean rates of one thread
+# there, and of two, which wait for each other.
+SHARED_RATIOS = 1.35, 1.8
 
 
 def has_components(types: str) -> bool:
@@ -69,15 +72,16 @@ class Bf16Components(PixelSums):
         return self.pixels(p) * (split + self.gathered_runs(p) * SPLIT_RUN_SECONDS * scale().run)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """Tiles multiply so fast that they wait for the filter."""
+        """Tiles multiply so fast that they wait for the filter, which the other layers of a network have driven out of
+        the second cache."""
         tiles = self.tiles(p, kernel, threads)
         filter_bytes = panels_of(p, kernel) * kernel.nr * self.row_bytes(p, kernel)
         blocks = max(1.0, self.pixels(p) * self.row_bytes(p, kernel) / self.block_bytes(p, kernel))
-        read = 0.0
-        if filter_bytes > self.block_bytes(p, kernel):  # each block of rows reads it again
-            read = blocks * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS / threads
+        times = blocks if filter_bytes > self.block_bytes(p, kernel) else 1.0  # each block of rows reads it again
+        read = times * filter_bytes / LINE_BYTES * FILTER_LINE_SECONDS / threads
         # threads that share a block each split its rows
-        return seconds_of(tiles.cycles, kernel) + read + self.gathering(p) / min(threads, blocks)
+        seconds = seconds_of(tiles.cycles, kernel) + read + self.gathering(p) / min(threads, blocks)
+        return SHARED_RATIOS[threads > 1] * seconds
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
         return self.rows_of(p, kernel, threads, arrays, (CHUNK_K // kernel.kr, NEVER))
