@@ -54,6 +54,7 @@ if _TYPE_CHECKING:
     )
     from .grad.norm import batch_norm
     from .grad.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+    from .graph.quantize.quantizing import quantize
     from .interop.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
     from .interop.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 
@@ -71,7 +72,7 @@ __all__ = [
     # training
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "grad", "max_pool1d", "max_pool2d", "max_pool3d",
     # networks
-    "onnx",
+    "onnx", "quantize",
     # images
     "ndimage",
     # choosing
@@ -82,7 +83,13 @@ __all__ = [
 
 
 # Imported when they are first used: importing layoutkit stays cheap.
-_LATER = {"grad": ".grad", "ndimage": ".ndimage", "onnx": ".onnx", "batch_norm": ".grad.norm"}
+_LATER = {
+    "grad": ".grad",
+    "ndimage": ".ndimage",
+    "onnx": ".onnx",
+    "batch_norm": ".grad.norm",
+    "quantize": ".graph.quantize.quantizing",
+}
 _LATER |= {f"{what}_pool{rank}d": ".grad.pool" for what in ("avg", "max") for rank in (1, 2, 3)}
 _LATER |= {
     f"{what}{rank}d": ".convolutions.transposed" for what in ("conv_transpose", "ConvTranspose") for rank in (1, 2, 3)

@@ -1,5 +1,9 @@
-"""ONNX models: `load` reads one, and `Unsupported` is what it raises for operators that are not there."""
+"""ONNX models: `load` reads one, and `Unsupported` is what it raises for operators that are not there.
+
+What `layoutkit.quantize` returns is a `Quantized`.
+"""
 
 from .graph.onnx import Unsupported, load
+from .graph.quantize.report import LayerReport, Quantized
 
-__all__ = ["Unsupported", "load"]
+__all__ = ["LayerReport", "Quantized", "Unsupported", "load"]

@@ -66,7 +66,7 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
 
 def graph_of(model: Any) -> Graph:
     """The graph of an ONNX model; see `load`."""
-    onnx = _package()
+    onnx = package()
     proto, folder, stored = _proto(onnx, model)
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
@@ -100,7 +100,8 @@ def _all_nodes(onnx, graph, depth: int = 0) -> Iterator[Any]:
                 yield from _all_nodes(onnx, a.g, depth + 1)
 
 
-def _package():
+def package():
+    """The package onnx, which is optional."""
     try:
         import onnx
     except ImportError as error:
@@ -127,6 +128,20 @@ def _proto(onnx, model):
     if not proto.graph.node and not proto.graph.output:
         raise ValueError("onnx.load: this is no ONNX model: it has no graph")
     return proto, folder, stored
+
+
+def whole_proto(model: Any) -> Any:
+    """A copy of an ONNX model as a ModelProto that has all its numbers in it; see `load`."""
+    onnx = package()
+    proto, folder, stored = _proto(onnx, model)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for i, tensor in enumerate(copy.graph.initializer):
+        if i in stored:
+            tensor.raw_data = stored[i].source.part(stored[i].begin, stored[i].end)
+        elif tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(_array(onnx, tensor, folder), tensor.name))
+    return copy
 
 
 def _large(onnx, tensor, stored: Stored) -> Large:

@@ -1,0 +1,86 @@
+"""`lk.quantize`: an ONNX model of float32 as one of int8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...choosing import progress
+from ...choosing.threads import check_threads
+from ...formats.nearest import none_of
+from ..onnx import graph_of
+from .calibration import METHODS
+from .choosing import Trial, errors_alone, wide_layers
+from .layers import layers_of
+from .preparing import prepared
+from .report import LayerReport, Quantized
+from .rewriting import quantised
+from .samples import runs_of
+
+
+def quantize(
+    model: Any, samples: Any, *, method: str = "min-max", percentile: float = 99.99, tolerance: float = 0.1,
+    threads: int | None = None,
+) -> Quantized:  # fmt: skip
+    """An ONNX model of float32 as one whose convolutions and products multiply int8.
+
+    Filters become int8 with a scale for each output channel and no zero point, what they multiply uint8 with a scale
+    and a zero point, biases int32. The result is an ordinary ONNX model with QuantizeLinear and DequantizeLinear
+    (opset 13 or newer): `layoutkit.onnx.load` and other runtimes multiply its integers.
+
+    Parameters
+    ----------
+    model : str, path, bytes or onnx.ModelProto
+        Batch norms behind convolutions become part of these. Of opsets before 13 what onnx can convert.
+    samples : dict of str to array, array, or list of these
+        Inputs like those that the model is for, some hundred of them. Of a dict, or of an array where the model has one
+        input, the first axis counts samples: it is cut into what the model takes at a time. The items of a list are
+        each given to the model as they are.
+    method : {"min-max", "percentile", "entropy"}
+        The range of a tensor: all numbers that were seen; all but some, by `percentile`; or what loses the least of
+        their distribution, by its entropy. Numbers beyond it are represented by its ends.
+    percentile : float
+        How many of a hundred numbers are in the range, for that method.
+    tolerance : float
+        Layers stay in float32, those with the largest errors first, until the error of the model is at most this. The
+        error of an output y is ``max|y - y32| / max|y32|`` over all samples, where y32 is the output in float32; of
+        several outputs, that of the worst. ``numpy.inf``: none stays.
+    threads : int, optional
+        At most this many, for the runs that are measured.
+
+    Returns
+    -------
+    Quantized
+        ``.save(path)`` writes the file. Printed, it tells the error and the type of each layer.
+
+    Raises
+    ------
+    Unsupported
+        Operators that layoutkit does not run: all are named.
+    ValueError, TypeError
+        No model, one that is quantised already, or has no layer to quantise; samples that it does not take, or that
+        are not finite; arguments out of range.
+    OSError
+        A file of the model that cannot be read.
+    """
+    check_threads(threads)
+    if method not in METHODS:
+        raise ValueError(none_of("quantize: method", method, METHODS, {"minmax": "min-max", "kl": "entropy"}))
+    if not 0 < percentile <= 100:
+        raise ValueError(f"quantize: percentile: expected a number above 0, up to 100, got {percentile}")
+    if not tolerance >= 0:
+        raise ValueError(f"quantize: tolerance: expected a number from 0 on, got {tolerance}")
+    with progress.shown("quantising"):
+        graph_of(model)  # names what is wrong with it
+        proto = prepared(model)
+        layers = layers_of(proto)
+        if not layers:
+            raise ValueError("quantize: the model has no convolution or product of float32 with a constant filter")
+        trial = Trial(proto, layers, runs_of(graph_of(proto).inputs, samples), threads)
+        of = trial.ranges(method, percentile)
+        alone = errors_alone(trial, of)
+        wide, error = wide_layers(trial, of, alone, tolerance)
+        reports = [
+            LayerReport(layer.op, layer.title, "float32" if layer.y in wide else "int8", alone[layer.y])
+            for layer in layers
+        ]
+        return Quantized(quantised(proto, layers, of, wide), reports, error)
