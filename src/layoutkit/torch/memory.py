@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,11 @@ import torch
 
 from .._core.runtime.arrays import at_address
 from ..formats.channels_last import suggest
+from ..memory.pool import pool
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
+POOLED = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+FROM_POOLED = 1 << 22  # bytes
 FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
@@ -79,9 +83,23 @@ def gives_channels_last(x: torch.Tensor, w: torch.Tensor) -> bool:
     return is_channels_last(w) or ((x.dim() > 3 or x.is_contiguous()) and is_channels_last(x))
 
 
+def _pooled(kind: np.dtype, nbytes: int, shape: Sequence[int], channels_last: bool) -> torch.Tensor:
+    """An uninitialised tensor in memory that returns to our pool: new pages cost as much as the work of many layers."""
+    n, c, *size = shape
+    array = pool.take(nbytes).view(kind)
+    if not channels_last:
+        return torch.from_numpy(array.reshape(shape))
+    return torch.from_numpy(array.reshape(n, *size, c).transpose(0, len(shape) - 1, *range(1, len(shape) - 1)))
+
+
 def new(like: torch.Tensor, shape: Sequence[int], channels_last: bool) -> torch.Tensor:
     """An uninitialised tensor of the type and device of `like`."""
     rank = len(shape) - 2
+    # Tensors under a tracing mode are of other classes: theirs must be torch's own.
+    if type(like) is torch.Tensor and like.is_cpu and (kind := POOLED.get(like.dtype)) is not None:
+        nbytes = math.prod(shape) * kind.itemsize
+        if nbytes >= FROM_POOLED:
+            return _pooled(kind, nbytes, shape, channels_last)
     if channels_last and rank == 1:
         n, c, size = shape
         return torch.empty((n, size, c), dtype=like.dtype, device=like.device).transpose(1, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
+from .chosen import chosen_convolution
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
 from .layers import LAYERS
@@ -15,11 +16,13 @@ class _Convolution:
 
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
-        if not self.training and self.padding_mode == "zeros":
-            y = kept_convolution(self, input, weight, bias)
+        if self.padding_mode == "zeros":
+            y = None if self.training else kept_convolution(self, input, weight, bias)
+            if y is None:
+                y = chosen_convolution(input, weight, bias, (self.stride, padding, self.dilation, self.groups))
             if y is not None:
                 return y
-        if self.padding_mode != "zeros":
+        else:
             input = functional.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
         return conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)

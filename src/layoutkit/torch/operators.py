@@ -40,10 +40,7 @@ class _Conv(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy):
-        (x, w), needs = ctx.saved_tensors, ctx.needs_input_grad
-        dx = conv_transpose(dy, w, None, x.shape[2:], *ctx.a) if needs[1] else None
-        dw = _filter_like(w, x, dy, ctx.a) if needs[2] else None
-        return None, dx, dw, _bias_gradient(dy) if needs[3] else None, None
+        return None, *conv_gradients(*ctx.saved_tensors, dy, ctx.needs_input_grad[1:4], ctx.a), None
 
 
 class _ConvTranspose(torch.autograd.Function):
@@ -69,7 +66,7 @@ class _ConvTranspose(torch.autograd.Function):
             ]
             full = functional.pad(y, [n for e in reversed(extra) for n in (0, e)]) if any(extra) else y
             dw = _filter_like(w, dx, full, a)
-        return None, dy, dw, _bias_gradient(dx) if needs[3] else None, None, None
+        return None, dy, dw, bias_gradient(dx) if needs[3] else None, None, None
 
 
 class _ConvWeight(torch.autograd.Function):
@@ -93,7 +90,17 @@ def _filter_like(w: torch.Tensor, x: torch.Tensor, dy: torch.Tensor, a: Sequence
     return conv_weight(x, dy, w.shape[2:], *a[:-1], is_channels_last(w))
 
 
-def _bias_gradient(dy: torch.Tensor) -> torch.Tensor:
+def conv_gradients(
+    x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor, needs: Sequence[bool], a: Sequence[Any]
+) -> tuple[torch.Tensor | None, ...]:
+    """Those of the input, the filter and the bias of `conv`, as far as they are needed."""
+    dx = conv_transpose(dy, w, None, x.shape[2:], *a) if needs[0] else None
+    dw = _filter_like(w, x, dy, a) if needs[1] else None
+    return dx, dw, bias_gradient(dy) if needs[2] else None
+
+
+def bias_gradient(dy: torch.Tensor) -> torch.Tensor:
+    """The gradient of a bias."""
     return dy.sum((0, *range(2, dy.dim())))
 
 
