@@ -1,10 +1,12 @@
 """What a call of an operator takes beside its work: ``python bench/overhead.py``, torch's and ours on tiny tensors.
 
-Turns of both alternate; the least of a lower quartile of a turn is told, in us, forwards and then with gradients.
+Then that of a layer, torch's and the one that `convert` makes of it. Turns of both alternate; the least of a lower
+quartile of a turn is told, in us, forwards and then with gradients.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 
 import torch
@@ -43,6 +45,13 @@ def main() -> None:
         "mean pooling": (lambda x, *_: functional.avg_pool2d(x, 2),
                          lambda x, *_: OURS.avg_pool(x, *WINDOW, False, True), (x,)),
     }  # fmt: skip
+    layers = {
+        "Conv2d": torch.nn.Conv2d(8, 8, 3, padding=1), "BatchNorm2d": torch.nn.BatchNorm2d(8),
+        "MaxPool2d": torch.nn.MaxPool2d(2), "AvgPool2d": torch.nn.AvgPool2d(2),
+    }  # fmt: skip
+    for name, layer in layers.items():
+        ours = layoutkit.torch.convert(copy.deepcopy(layer))
+        pairs[name] = (lambda x, *_, f=layer: f(x), lambda x, *_, f=ours: f(x), (x,))
     for name, (*both, of) in pairs.items():
         dy = torch.ones_like(both[0](*plain))
         calls = [lambda f=f: f(*plain) for f in both]

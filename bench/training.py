@@ -17,9 +17,11 @@ from compare import Contender, number
 from residual import NETWORKS, OF_ZOO
 
 from layoutkit.choosing import machine
+from layoutkit.torch.trials import ROUNDS
 
 RUNTIMES = "layoutkit.torch", "torch"
 TOLERANCE = 1e-3  # of the first loss
+WARM = 2 * ROUNDS + 1  # steps in which layers are tried
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         contenders = [Contender(name, args.threads, args.tuning) for name in RUNTIMES]
         losses = {c.name: c.ask(do="prepare", case=case)["digests"]["step"][0] for c in contenders}
         times: dict[str, list[float]] = {c.name: [] for c in contenders}
+        for _ in range(WARM):
+            for c in contenders:
+                c.ask(do="run", way="step", seconds=0)
         for _ in range(args.rounds):
             for c in contenders:
                 times[c.name].append(c.ask(do="run", way="step", seconds=0)["seconds"])

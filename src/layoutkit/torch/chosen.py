@@ -124,9 +124,12 @@ def chosen_convolution(
     if reproducible() or torch.are_deterministic_algorithms_enabled() or x.dtype != torch.float32:
         return None
     needs = x.requires_grad, weight.requires_grad
-    threads = torch.get_num_threads()
-    key = x.shape, x.stride(), weight.shape, weight.stride(), bias is None, *attributes, *needs, threads
-    choice = _choices.get(key)
+    forms = x.shape, x.stride(), weight.shape, weight.stride()
+    key = *forms, bias is None, *attributes, *needs, torch.get_num_threads()
+    try:
+        choice = _choices.get(key)
+    except TypeError:  # attributes in lists
+        return None
     if _C._dispatch_tls_local_include_set() != operators.THREAD or torch.is_autocast_enabled("cpu"):
         return None
     if choice is not None and choice.is_torchs():

@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from ..convolutions.conv import Conv1d, Conv2d, Conv3d
 from ..convolutions.order import reproducible
 from ..grad.arguments import outputs
+from .chosen import TORCHS
 from .functions import TYPES, attributes_of
 from .kernels import pairs
 from .memory import filter_view, gives_channels_last, memory, new, view
@@ -25,7 +25,6 @@ from .operators import dispatches_to_kernel
 from .threads import on_torch_threads
 from .trials import Trial
 
-TORCHS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}
 SAMPLES = 64  # numbers of a filter that are looked at
 MAX_SHAPES = 64  # of inputs whose outputs' are remembered

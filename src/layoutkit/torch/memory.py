@@ -14,7 +14,7 @@ from ..formats.channels_last import suggest
 from ..memory.pool import pool
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
-POOLED = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+POOLED: dict[torch.dtype, np.dtype] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 FROM_POOLED = 1 << 22  # bytes
 FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
 
