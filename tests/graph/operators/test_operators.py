@@ -277,3 +277,19 @@ def test_a_response_over_more_channels_than_there_are(dtype):
     np.testing.assert_allclose(y, x / (1 + np.square(x).sum(1, keepdims=True)) ** 0.75, rtol=1e-6)
     with pytest.raises(ValueError, match="size 0"):
         OPERATORS["LRN"].run([x], {"op": "LRN", "size": 0})
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4) | st.integers(1, 256), st.sampled_from(["float32", "float16", "int8", "uint16"]),
+       st.sampled_from([0, 1]), st.sampled_from([0, 1]))  # fmt: skip
+def test_the_first_of_long_rows_are_those_of_all_sorted(seed, k, dtype, largest, axis):
+    """Also of equal numbers, and of NaN, which is the largest."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, rng.choice([2, 100, 60000]), (2, 4096 + int(rng.integers(0, 999)))).astype(dtype)
+    x *= rng.random(x.shape) < rng.choice([1, 2 * k / 4096])  # hardly more large ones than are asked for
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < rng.choice([0, 0.001, 0.3])] = np.nan
+    x = x if axis else np.ascontiguousarray(x.T)
+    got = ran([Node("TopK", ("x", "k"), ("v", "y"), {"axis": axis, "largest": largest})], x, k=np.array([k]))
+    keys = np.where(np.isnan(x), np.inf, x.astype(np.float64))
+    want = np.argsort(-keys if largest else keys, axis, kind="stable").take(range(k), axis)
+    np.testing.assert_array_equal(got, want)

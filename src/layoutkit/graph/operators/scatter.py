@@ -131,20 +131,40 @@ def _top_shape(node, inputs):
     return [(x.dtype, shape), (np.int64, shape)]
 
 
+LONG_ROW, BLOCKS = 4096, 8  # of which TopK sorts not all; blocks for each number that is asked for
+
+
 @operator("TopK", shape=_top_shape)
 def _top(inputs, attributes):
     """Sorted; of equal numbers, those that come first."""
     x, k = inputs[0], int(np.asarray(inputs[1]).reshape(-1)[0])
-    axis = normal(attributes.get("axis", -1), x.ndim, "TopK")
+    axis, largest = normal(attributes.get("axis", -1), x.ndim, "TopK"), attributes.get("largest", 1)
     rows = np.moveaxis(x, axis, -1)
     n = rows.shape[-1]
-    if attributes.get("largest", 1):
-        order = n - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
+    if n >= LONG_ROW and 0 < 2 * BLOCKS * k <= n:
+        order = np.empty((*rows.shape[:-1], k), np.int64)
+        for at in np.ndindex(rows.shape[:-1]):
+            near = _near_the_end(rows[at], k, largest)
+            order[at] = near[_in_order(rows[at][near], largest)[:k]]
     else:
-        order = np.argsort(rows, -1, kind="stable")
-    order = order[..., :k]
+        order = _in_order(rows, largest)[..., :k]
     values = np.take_along_axis(rows, order, -1)
     return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (values, order.astype(np.int64, copy=False))]
+
+
+def _in_order(rows: np.ndarray, largest: int) -> np.ndarray:
+    """The places of numbers, the largest or the smallest first; NaN is the largest."""
+    if not largest:
+        return np.argsort(rows, -1, kind="stable")
+    return rows.shape[-1] - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
+
+
+def _near_the_end(row: np.ndarray, k: int, largest: int) -> np.ndarray:
+    """The places, ascending, of some numbers of which the k largest or smallest are: no block's end but k is beyond."""
+    blocks = BLOCKS * k
+    whole = row[: row.size // blocks * blocks].reshape(blocks, -1)
+    bound = np.sort(whole.max(1) if largest else whole.min(1))[-k if largest else k - 1]
+    return np.flatnonzero(~(row < bound) if largest else ~(row > bound))
 
 
 def _one_hot_shape(node, inputs):
