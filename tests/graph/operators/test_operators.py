@@ -279,8 +279,11 @@ def test_a_response_over_more_channels_than_there_are(dtype):
         OPERATORS["LRN"].run([x], {"op": "LRN", "size": 0})
 
 
-@given(st.integers(0, 2**32), st.integers(1, 4) | st.integers(1, 256), st.sampled_from(["float32", "float16", "int8", "uint16"]),
-       st.sampled_from([0, 1]), st.sampled_from([0, 1]))  # fmt: skip
+FLAGS = st.sampled_from([0, 1])
+NUMBERS = st.sampled_from(["float32", "float16", "int8", "uint16"])
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4) | st.integers(1, 256), NUMBERS, FLAGS, FLAGS)
 def test_the_first_of_long_rows_are_those_of_all_sorted(seed, k, dtype, largest, axis):
     """Also of equal numbers, and of NaN, which is the largest."""
     rng = np.random.default_rng(seed)
