@@ -16,11 +16,15 @@ COMMANDS = """commands:
   show [--json]   print the configuration; so does no command
   doctor          check this machine and this installation; the text to paste into an issue
   run MODEL       run an ONNX model: how long it takes and where; run --help says more
+  quantize MODEL  write an ONNX model of float32 as one of int8; quantize --help says more
   bench           measure this machine and save the cost table, as python -m layoutkit.bench; bench --help says more
   table           export, import, merge or show cost tables; table --help says more
 """
 # Imported when they are asked for: bench takes long to import.
-MODULES = {"doctor": ".doctor", "run": ".graph.command", "bench": ".bench.command", "table": ".bench.table_command"}
+MODULES = {
+    "doctor": ".doctor", "run": ".graph.command", "quantize": ".graph.quantize.command", "bench": ".bench.command",
+    "table": ".bench.table_command",
+}  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

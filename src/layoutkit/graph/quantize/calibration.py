@@ -61,7 +61,7 @@ def _by_entropy(counts: np.ndarray, of: Range, percentile: float) -> Range:
     magnitudes = (counts[: BINS // 2][::-1] + counts[BINS // 2 :]).astype(np.float64)
     levels = LEVELS if of[0] < 0 else 2 * LEVELS - 1
     magnitudes[0] = 0  # zeros are represented whatever is cut, and would hide what is not
-    ends = range(levels, len(magnitudes) + 1, STRIDE)
+    ends = range(len(magnitudes), levels - 1, -STRIDE)  # of equal ones, the widest
     best = min(ends, key=lambda end: _divergence(magnitudes, end, levels)) if magnitudes.any() else len(magnitudes)
     cut = largest * best / len(magnitudes)
     return max(of[0], -cut), min(of[1], cut)

@@ -15,6 +15,9 @@ from .errors import error_of
 from .layers import Layer, integer_tensors
 from .rewriting import quantised
 from .samples import Inputs
+from .times import seconds_by_node, seconds_of
+
+FASTER = 0.98  # than before, by more than times differ by chance
 
 
 class Trial:
@@ -22,11 +25,11 @@ class Trial:
 
     def __init__(self, proto: Any, layers: Sequence[Layer], runs: Sequence[Inputs], threads: int | None) -> None:
         self.proto, self.layers, self.runs, self.threads = proto, layers, runs, threads
-        model = self.model(proto)
+        self.real = self.model(proto)
         self.wanted = []
         for i, inputs in enumerate(runs):
             progress.step(f"run {i + 1} of {len(runs)} in float32")
-            self.wanted.append(model.run(inputs))
+            self.wanted.append(self.real.run(inputs))
 
     def model(self, proto: Any) -> Model:
         """What runs a model."""
@@ -79,6 +82,23 @@ def wide_layers(
         else:
             low = middle + 1
     return set(order[:high]), error_of_high
+
+
+def also_slow(
+    trial: Trial, of: Mapping[str, Range], wide: set[str], error: float, tolerance: float
+) -> tuple[set[str], float]:
+    """The wide layers with those that take longer in int8 than in float32, if the model is faster so; and its error."""
+    narrow = trial.model(quantised(trial.proto, trial.layers, of, wide))
+    progress.step("times of layers")
+    times, real = (seconds_by_node(model, trial.runs[0]) for model in (narrow, trial.real))
+    slow = {x.y for x in trial.layers if x.y not in wide and times.get(x.title, 0.0) > real.get(x.title, np.inf)}
+    if not slow:
+        return wide, error
+    fewer = quantised(trial.proto, trial.layers, of, wide | slow)
+    before, after = seconds_of([narrow, trial.model(fewer)], trial.runs[0])
+    error_of_fewer = trial.error(fewer)
+    better = after < FASTER * before and error_of_fewer <= tolerance
+    return (wide | slow, error_of_fewer) if better else (wide, error)
 
 
 def _error(trial: Trial, of: Mapping[str, Range], wide: Collection[str]) -> float:

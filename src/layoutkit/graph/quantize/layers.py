@@ -49,9 +49,8 @@ def layers_of(proto: Any) -> list[Layer]:
         b = constants.get(node.input[2]) if len(node.input) > 2 else None
         of_channels = b is not None and list(b.dims) == [w.dims[axis]]
         of_channels = of_channels and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1
-        title = node.name or node.output[0]
         found.append(Layer(node.output[0], node.input[0], node.input[1], node.input[2] if of_channels else "",
-                           node.op_type, title, axis))  # fmt: skip
+                           node.op_type, node.name, axis))  # fmt: skip
     return found
 
 

@@ -29,6 +29,7 @@ def prepared(model: Any) -> Any:
         proto.graph.input.remove(value)
     _fold_norms(proto)
     _fold_factors(proto)
+    _name_nodes(proto.graph)
     return proto
 
 
@@ -134,6 +135,14 @@ def _fold_norms(proto: Any) -> None:
         conv.output[0] = y
         graph.node.remove(norm)
     drop_unread(graph)
+
+
+def _name_nodes(graph: Any) -> None:
+    """Every node gets a name of its own: that of its result if it has none."""
+    taken: set[str] = set()
+    for node in graph.node:
+        node.name = fresh(node.name or node.output[0], taken)
+        taken.add(node.name)
 
 
 def _fold_factors(proto: Any) -> None:

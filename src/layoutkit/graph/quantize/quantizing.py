@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...choosing import progress
@@ -9,17 +10,20 @@ from ...choosing.threads import check_threads
 from ...formats.nearest import none_of
 from ..onnx import graph_of
 from .calibration import METHODS
-from .choosing import Trial, errors_alone, wide_layers
+from .choosing import Trial, also_slow, errors_alone, wide_layers
 from .layers import layers_of
 from .preparing import prepared
 from .report import LayerReport, Quantized
 from .rewriting import quantised
 from .samples import runs_of
+from .times import seconds_by_node, seconds_of
+
+TOLERANCE = 0.1  # of errors
 
 
 def quantize(
-    model: Any, samples: Any, *, method: str = "min-max", percentile: float = 99.99, tolerance: float = 0.1,
-    threads: int | None = None,
+    model: Any, samples: Any, *, method: str = "min-max", percentile: float = 99.99, tolerance: float = TOLERANCE,
+    by_time: bool = False, threads: int | None = None,
 ) -> Quantized:  # fmt: skip
     """An ONNX model of float32 as one whose convolutions and products multiply int8.
 
@@ -44,6 +48,9 @@ def quantize(
         Layers stay in float32, those with the largest errors first, until the error of the model is at most this. The
         error of an output y is ``max|y - y32| / max|y32|`` over all samples, where y32 is the output in float32; of
         several outputs, that of the worst. ``numpy.inf``: none stays.
+    by_time : bool
+        Layers that take longer in int8 on this machine than in float32 stay in float32 as well, if the model is then
+        faster and its error still within the tolerance.
     threads : int, optional
         At most this many, for the runs that are measured.
 
@@ -79,8 +86,20 @@ def quantize(
         of = trial.ranges(method, percentile)
         alone = errors_alone(trial, of)
         wide, error = wide_layers(trial, of, alone, tolerance)
-        reports = [
-            LayerReport(layer.op, layer.title, "float32" if layer.y in wide else "int8", alone[layer.y])
-            for layer in layers
-        ]
-        return Quantized(quantised(proto, layers, of, wide), reports, error)
+        if by_time:
+            wide, error = also_slow(trial, of, wide, error, tolerance)
+        return _reported(trial, quantised(proto, layers, of, wide), wide, alone, error)
+
+
+def _reported(trial: Trial, proto: Any, wide: Collection[str], alone: Mapping[str, float], error: float) -> Quantized:
+    """A quantised model, with what its layers take."""
+    progress.step("times")
+    model, first = trial.model(proto), trial.runs[0]
+    seconds, real = seconds_of([model, trial.real], first)
+    by_node, real_by_node = (seconds_by_node(each, first) for each in (model, trial.real))
+    reports = [
+        LayerReport(layer.op, layer.title, "float32" if layer.y in wide else "int8", alone[layer.y],
+                    by_node.get(layer.title), real_by_node.get(layer.title))
+        for layer in trial.layers
+    ]  # fmt: skip
+    return Quantized(proto, reports, error, seconds, real)

@@ -14,6 +14,7 @@ from .layers import Layer, integer_tensors
 from .preparing import add_constant, array_of, constants_of, drop_unread, names_in
 
 LEAST = float(np.finfo(np.float32).tiny)  # of scales
+MOST = float(np.finfo(np.float32).max)
 MOST_BIAS = 1 << 30  # of the integers that are a bias: sums are added to them in int32
 
 
@@ -129,5 +130,6 @@ def filter_scales(w: np.ndarray, axis: int, b: np.ndarray | None, x_scale: float
     if b is not None:
         scale = np.maximum(scale, np.abs(b) / (MOST_BIAS * x_scale))
     # a scale that float32 holds, also multiplied by that of the input
-    scale = np.where(scale > 0, np.maximum(scale, LEAST / min(x_scale, 1.0)), 1.0)
+    least, most = LEAST / min(x_scale, 1.0), MOST / max(x_scale, 1.0)
+    scale = np.where(scale > 0, np.clip(scale, least, most), 1.0)
     return scale.astype(np.float32)
