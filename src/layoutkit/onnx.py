@@ -3,7 +3,8 @@
 What `layoutkit.quantize` returns is a `Quantized`.
 """
 
-from .graph.onnx import Unsupported, load
+from .graph.loading import load
+from .graph.onnx import Unsupported
 from .graph.quantize.report import LayerReport, Quantized
 
 __all__ = ["LayerReport", "Quantized", "Unsupported", "load"]

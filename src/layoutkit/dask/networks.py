@@ -14,8 +14,8 @@ from ..choosing.threads import check_threads
 from ..formats.layout import Layout
 from ..formats.nearest import none_of
 from ..graph.ir import Graph
+from ..graph.loading import load
 from ..graph.model import Model
-from ..graph.onnx import load
 from ..graph.operators import Known, Unsupported
 from ..graph.shapes import infer
 from ..graph.tiles import MAX_BYTES, tiling

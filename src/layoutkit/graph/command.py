@@ -15,8 +15,8 @@ from ..choosing.table import cost_table
 from ..choosing.threads import get_num_threads
 from ..choosing.tuning import tuning
 from .advice import advice
+from .loading import load
 from .model import DTYPES, Model
-from .onnx import load
 from .others import RUNTIMES, run_other
 from .page import page, table
 

@@ -60,6 +60,7 @@ class Model:
             raise ValueError(none_of("Model: dtype", dtype, DTYPES))
         self._dtype = dtype
         self._programs: dict[Any, Program | Staged] = {}
+        self.notes: tuple[str, ...] = ()  # lines that `explain` begins with
         self._by_value: list[str] = []  # inputs on whose values shapes depend
         self._lock = Lock()
 
@@ -143,11 +144,14 @@ class Model:
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
         program = self.costed(arrays)
         if isinstance(program, Staged):
-            return program.explain(arrays)
+            return "\n".join([*self.notes, program.explain(arrays)])
         plan = program.plan
         assert plan.assigned is not None and plan.problem is not None
         operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
-        lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
+        lines = [
+            *self.notes,
+            f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors",
+        ]
         seconds, bound = plan.assigned.seconds, plan.assigned.bound
         least = "the least of all" if bound == seconds else f"none takes less than {bound * 1e3:.3g} ms"
         lines.append(f"layouts: {seconds * 1e3:.3g} ms predicted, {least}")

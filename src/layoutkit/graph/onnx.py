@@ -1,4 +1,4 @@
-"""ONNX models as graphs: `lk.onnx.load`. Needs the package onnx.
+"""ONNX models as graphs. Needs the package onnx.
 
 Operators of older versions are converted to the newest one by `onnx_versions.py`, so that the rest of the package knows
 only one.
@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from .ir import Body, Graph, Node, TensorType, fresh
-from .model import Model
 from .onnx_file import Constants, Large, Source, Stored, without_large
 from .onnx_versions import CONVERSIONS
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
 
-__all__ = ["Unsupported", "load"]
+__all__ = ["Unsupported", "graph_of", "package", "whole_proto"]
 
 DOMAINS = ("", "ai.onnx")
 MAX_DEPTH = 16  # of graphs inside of one another
@@ -32,40 +31,8 @@ TYPES = {
 }  # fmt: skip
 
 
-def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", dtype: str = "float32") -> Model:
-    """A model that runs, from an ONNX file.
-
-    Parameters
-    ----------
-    model : str, path, bytes or onnx.ModelProto
-        External tensors must be in files in its folder or below. A file is held open, and read again for inputs of
-        another shape, so that its numbers do not stay in memory.
-    threads : int, optional
-        At most this many.
-    accuracy : {"standard", "reproducible", "strict", "fast"}
-        Of its convolutions, see `conv2d`.
-    dtype : {"float32", "bfloat16", "float16"}
-        What convolutions and products multiply; they sum in float32, and everything else is in the model's types.
-
-    Returns
-    -------
-    Model
-        ``.run({name: array})`` gives the outputs by name; `explain()` tells how.
-
-    Raises
-    ------
-    Unsupported
-        Operators that are not supported: all are named.
-    ValueError, TypeError
-        Something that is no model, or a model that violates ONNX's definition of an operator.
-    OSError
-        A file of the model that cannot be read.
-    """
-    return Model(graph_of(model), threads=threads, accuracy=accuracy, dtype=dtype)
-
-
 def graph_of(model: Any) -> Graph:
-    """The graph of an ONNX model; see `load`."""
+    """The graph of an ONNX model; `loading.load` says what is taken and raised."""
     onnx = package()
     proto, folder, stored = _proto(onnx, model)
     versions = {entry.domain: entry.version for entry in proto.opset_import}
@@ -131,7 +98,7 @@ def _proto(onnx, model):
 
 
 def whole_proto(model: Any) -> Any:
-    """A copy of an ONNX model as a ModelProto that has all its numbers in it; see `load`."""
+    """A copy of an ONNX model as a ModelProto that has all its numbers in it."""
     onnx = package()
     proto, folder, stored = _proto(onnx, model)
     copy = onnx.ModelProto()

@@ -35,7 +35,8 @@ def ranges(runs: Runs, method: str, percentile: float) -> dict[str, Range]:
     counts = {name: np.zeros(BINS, np.int64) for name, (low, high) in found.items() if low < high}
     for values in runs():
         for name, count in counts.items():
-            count += np.histogram(values[name], BINS, _span(found[name], method))[0]
+            x = values[name].astype(np.float64)  # in which ranges of the least numbers have bins as well
+            count += np.histogram(x, BINS, _span(found[name], method))[0]
     cut = _by_percentile if method == "percentile" else _by_entropy
     return found | {name: cut(count, found[name], percentile) for name, count in counts.items()}
 

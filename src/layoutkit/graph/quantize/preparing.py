@@ -17,12 +17,17 @@ QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul
              "DynamicQuantizeLinear"}  # fmt: skip
 
 
+class NothingToQuantize(ValueError):
+    """A model that runs, but not in int8."""
+
+
 def prepared(model: Any) -> Any:
     """A copy of a model as a ModelProto that may be changed."""
     proto = whole_proto(model)
     found = sorted({node.op_type for node in proto.graph.node} & QUANTISED)
     if found:
-        raise ValueError(f"quantize: expected a model of float32, got one that is quantised: it has {', '.join(found)}")
+        has = ", ".join(found)
+        raise NothingToQuantize(f"quantize: expected a model of float32, got one that is quantised: it has {has}")
     proto = _converted(proto)
     constant = {t.name for t in proto.graph.initializer}
     for value in [v for v in proto.graph.input if v.name in constant]:  # numbers that a caller could replace
@@ -42,7 +47,7 @@ def _converted(proto: Any) -> Any:
             proto = onnx.version_converter.convert_version(proto, OPSET)
         except Exception as error:  # what the converter raises depends on the operator
             reason = str(error).strip().split("\n")[0]
-            raise ValueError(
+            raise NothingToQuantize(
                 f"quantize: the model is of opset {opset}, scales for each channel need {OPSET} or newer, "
                 f"and onnx does not convert it: {reason}"
             ) from error

@@ -12,7 +12,7 @@ from ..onnx import graph_of
 from .calibration import METHODS
 from .choosing import Trial, also_slow, errors_alone, wide_layers
 from .layers import layers_of
-from .preparing import prepared
+from .preparing import NothingToQuantize, prepared
 from .report import LayerReport, Quantized
 from .rewriting import quantised
 from .samples import runs_of
@@ -74,14 +74,15 @@ def quantize(
         raise ValueError(none_of("quantize: method", method, METHODS, {"minmax": "min-max", "kl": "entropy"}))
     if not 0 < percentile <= 100:
         raise ValueError(f"quantize: percentile: expected a number above 0, up to 100, got {percentile}")
-    if not tolerance >= 0:
-        raise ValueError(f"quantize: tolerance: expected a number from 0 on, got {tolerance}")
+    check_tolerance("quantize", tolerance)
     with progress.shown("quantising"):
         graph_of(model)  # names what is wrong with it
         proto = prepared(model)
         layers = layers_of(proto)
         if not layers:
-            raise ValueError("quantize: the model has no convolution or product of float32 with a constant filter")
+            raise NothingToQuantize(
+                "quantize: the model has no convolution or product of float32 with a constant filter"
+            )
         trial = Trial(proto, layers, runs_of(graph_of(proto).inputs, samples), threads)
         of = trial.ranges(method, percentile)
         alone = errors_alone(trial, of)
@@ -89,6 +90,12 @@ def quantize(
         if by_time:
             wide, error = also_slow(trial, of, wide, error, tolerance)
         return _reported(trial, quantised(proto, layers, of, wide), wide, alone, error)
+
+
+def check_tolerance(what: str, tolerance: float) -> None:
+    """ValueError unless it is a number from 0 on; `what` was given it."""
+    if not tolerance >= 0:
+        raise ValueError(f"{what}: tolerance: expected a number from 0 on, got {tolerance}")
 
 
 def _reported(trial: Trial, proto: Any, wide: Collection[str], alone: Mapping[str, float], error: float) -> Quantized:
