@@ -296,3 +296,62 @@ def test_the_first_of_long_rows_are_those_of_all_sorted(seed, k, dtype, largest,
     keys = np.where(np.isnan(x), np.inf, x.astype(np.float64))
     want = np.argsort(-keys if largest else keys, axis, kind="stable").take(range(k), axis)
     np.testing.assert_array_equal(got, want)
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["uint8", "int8"]), st.sampled_from(["uint8", "int8"]),
+       st.sampled_from([(), (3,), (0,)]), st.integers(1, 300), st.sampled_from(["none", "one", "rows"]))  # fmt: skip
+def test_products_of_integers_are_exact(seed, left, right, batch, k, zeros):
+    rng = np.random.default_rng(seed)
+
+    def drawn(dtype, *shape):
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+    a, b = drawn(left, *batch, 5, k), drawn(right, k, 7)
+    more = {"b": b}
+    if zeros != "none":
+        more |= {"az": drawn(left, 5) if zeros == "rows" else drawn(left), "bz": np.array(rng.choice([0, 100]), right)}
+        more["bz"] = np.array(128, right) if right == "uint8" and rng.integers(2) else more["bz"]
+    a_zero, b_zero = (np.asarray(more.get(key, 0), np.int64) for key in ("az", "bz"))
+    want = (a - (a_zero[:, None] if zeros == "rows" else a_zero)) @ (b - b_zero)
+    got = ran([node("MatMulInteger", *more)], a, **more)
+    np.testing.assert_array_equal(got, want)
+    assert got.dtype == np.int32
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["uint8", "int8", "uint16", "int16"]), st.sampled_from([0, 3, 20000]),
+       st.booleans())  # fmt: skip
+def test_numbers_and_integers_that_stand_for_them(seed, dtype, count, has_zero):
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    scale = np.float32(rng.choice([0.5, 0.013]))
+    x = (rng.integers(2 * limits.min - 9, 2 * limits.max, count) * scale / 2).astype(np.float32)  # also halfway
+    zero = rng.integers(limits.min, limits.max + 1) if has_zero else 0
+    more = {"s": scale, "z": np.array(zero, dtype)}
+    q = ran([node("QuantizeLinear", *more)], x, **more)
+    np.testing.assert_array_equal(q, np.clip(np.rint(x / scale).astype(np.int64) + zero, limits.min, limits.max))
+    got = ran([node("DequantizeLinear", *more)], q, **more)
+    np.testing.assert_array_equal(got, ((q.astype(np.int64) - zero) * np.float64(scale)).astype(np.float32))
+    assert q.dtype == dtype and got.dtype == np.float32
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["float64", "int32"]), st.integers(0, 2), FLAGS, FLAGS)
+def test_running_sums(seed, dtype, axis, exclusive, reverse):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 9, rng.integers(0, 12, 3)).astype(dtype)
+    got = ran([node("CumSum", "a", exclusive=exclusive, reverse=reverse)], x, a=np.array(axis))
+    for i in range(x.shape[axis]):
+        before = slice(i + exclusive, None) if reverse else slice(0, i + 1 - exclusive)
+        want = x[(slice(None),) * axis + (before,)].sum(axis)
+        np.testing.assert_array_equal(got.take(i, axis), want)
+
+
+@given(st.integers(0, 2**32), FLAGS)
+def test_reversed_sequences(seed, batch):
+    rng, time = np.random.default_rng(seed), 1 - batch
+    x = rng.standard_normal(rng.integers(1, 6, 3))
+    lengths = rng.integers(0, x.shape[time] + 1, x.shape[batch])
+    got = ran([node("ReverseSequence", "l", batch_axis=batch, time_axis=time)], x, l=lengths)
+    for i, length in enumerate(lengths):
+        of, to = (v.take(i, batch) for v in (x, got))
+        at = [*range(length)[::-1], *range(length, x.shape[time])]
+        np.testing.assert_array_equal(to, of[at])

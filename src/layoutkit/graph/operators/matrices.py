@@ -9,21 +9,28 @@ import numpy as np
 from .base import constants, normal, operator, required, same_shape
 from .elementwise import each
 
+SHORT_ROW = 8  # numbers that are added to the ones before them by one call
+
 
 @operator("CumSum", "CumProd", shape=same_shape)
 def _running(inputs, attributes):
     """Of the elements up to each, `exclusive` before each; `reverse` from the end."""
     x = inputs[0]
     axis = normal(int(np.asarray(inputs[1]).item()), x.ndim, attributes["op"])
-    of, neutral = (np.cumsum, 0) if attributes["op"] == "CumSum" else (np.cumprod, 1)
-    rows = np.moveaxis(x, axis, 0)
-    rows = rows[::-1] if attributes.get("reverse") else rows
+    of, neutral = (np.add, 0) if attributes["op"] == "CumSum" else (np.multiply, 1)
+    y = np.empty_like(x, order="C")
+    rows, sums = (np.moveaxis(v, axis, 0)[:: -1 if attributes.get("reverse") else 1] for v in (x, y))
+    if attributes.get("exclusive") and len(rows):
+        sums[0] = neutral
+        rows, sums = rows[:-1], sums[1:]
     with np.errstate(all="ignore"):
-        y = of(rows, 0, dtype=x.dtype)
-    if attributes.get("exclusive") and len(y):
-        y = np.concatenate([np.full_like(y[:1], neutral), y[:-1]])
-    y = y[::-1] if attributes.get("reverse") else y
-    return [np.ascontiguousarray(np.moveaxis(y, 0, axis))]
+        if prod(x.shape[axis + 1 :]) < SHORT_ROW or not len(rows):
+            of.accumulate(rows, 0, dtype=x.dtype, out=sums)
+        else:
+            sums[0] = rows[0]
+            for i in range(1, len(rows)):
+                of(sums[i - 1], rows[i], out=sums[i])
+    return [y]
 
 
 def _matrices(node, inputs):

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from .base import operator, required
+from .integers import products
 
 
 def _gemm_shape(node, inputs):
@@ -63,13 +64,4 @@ def _attention(inputs, attributes):
 @operator("MatMulInteger", shape=_matmul_shape)
 def _matmul_integer(inputs, attributes):
     a, b, a_zero, b_zero = (*inputs, None, None)[:4]
-    a = a.astype(np.int32) - _over_rows(a_zero, a.ndim)
-    b = b.astype(np.int32) - (0 if b_zero is None else b_zero.astype(np.int32))
-    return [np.matmul(a, b).astype(np.int32)]
-
-
-def _over_rows(zero, rank):
-    if zero is None:
-        return 0
-    zero = zero.astype(np.int32)
-    return zero[..., None] if zero.ndim == 1 and zero.size > 1 and rank > 1 else zero
+    return [products(a, b, 0 if a_zero is None else a_zero, 0 if b_zero is None else b_zero)]

@@ -192,10 +192,11 @@ def _reverse_sequence(inputs, attributes):
     n = x.shape[time]
     if batch == time or lengths.shape != (x.shape[batch],) or (lengths > n).any() or (lengths < 0).any():
         raise ValueError(f"lengths of shape {lengths.shape} along axis {time}, batch axis {batch}, of {x.shape}")
-    at = np.arange(n)
-    at = np.where(at < lengths[:, None], lengths[:, None] - 1 - at, at)  # [batch, time]
-    at = at if batch < time else at.T
-    return [np.take_along_axis(x, at.reshape([k if i in (batch, time) else 1 for i, k in enumerate(x.shape)]), time)]
+    y = np.array(x, order="C")
+    of, to = (np.moveaxis(v, (batch, time), (0, 1)) for v in (x, y))
+    for i, length in enumerate(lengths.tolist()):
+        to[i, :length] = of[i, :length][::-1]
+    return [y]
 
 
 def _written_shape(node, inputs):
