@@ -78,8 +78,9 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
     hooks, names in a `state_dict` and references to modules stay. Subclasses do not change: their `forward` may differ.
 
     In eval mode without gradients, and in training, torch's convolution and ours take turns in the first calls of a
-    layer for a shape, and the faster one stays, in training for each gradient too. Batch normalisation and pooling change in the same way; they call torch's own wherever
-    that is as fast. In an `nn.Sequential` a batch normalisation and the ReLU behind it are one operation in training.
+    layer for a shape, and the faster one stays, in training for each gradient too. Batch normalisation and pooling
+    change in the same way; they call torch's own wherever that is as fast. In an `nn.Sequential` a batch normalisation
+    and the ReLU behind it are one operation in training.
 
     Parameters
     ----------
