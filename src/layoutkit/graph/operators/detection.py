@@ -6,6 +6,8 @@ from math import ceil, prod
 
 import numpy as np
 
+from ..._core.nests.suppression import Suppression
+from ...choosing.threads import check_threads
 from .base import Unsupported, constants, operator, required
 from .windows import window
 
@@ -24,39 +26,26 @@ def _suppressed(inputs, attributes):
         raise ValueError(f"boxes of shape {boxes.shape}, scores of shape {scores.shape}")
     if not 0 <= overlap <= 1:
         raise ValueError(f"iou_threshold {overlap}: expected 0 to 1")
-    corners = _corners(boxes, attributes.get("center_point_box", 0))
-    selected = [np.empty((0, 3), np.int64)]
-    for image, of_class in np.ndindex(scores.shape[:2] if most > 0 else (0, 0)):
-        score = scores[image, of_class]
-        boxes_at = np.arange(score.size) if least is None else np.flatnonzero(score > np.asarray(least).reshape(-1)[0])
-        order = boxes_at[np.argsort(-score[boxes_at], kind="stable")]
-        at = _greedy(corners[image][order], int(most), overlap)
-        selected.append(np.stack([np.full(at.size, image), np.full(at.size, of_class), order[at]], 1))
-    return [np.concatenate(selected).astype(np.int64, copy=False)]
+    least = None if least is None else np.asarray(least).reshape(-1)[0]
+    real = np.float32 if {x.dtype for x in (boxes, scores)} == {np.dtype(np.float32)} else np.float64
+    corners = np.ascontiguousarray(_corners(boxes, attributes.get("center_point_box", 0)), real)
+    scores = np.ascontiguousarray(scores, real)
+    chosen = np.empty((*scores.shape[:2], max(0, min(int(most), scores.shape[2]))), np.int64)
+    counts = np.zeros(scores.shape[:2], np.int64)
+    arrays = corners, scores, chosen, counts
+    Suppression(*arrays, float(overlap), least, check_threads(attributes.get("threads")))(*arrays)
+    image, of_class, i = np.nonzero(np.arange(chosen.shape[2]) < counts[..., None])
+    return [np.stack([image, of_class, chosen[image, of_class, i]], 1).astype(np.int64, copy=False)]
 
 
 def _corners(boxes, centered):
     """By box, the lower and upper corner."""
     if centered:
         middle, size = boxes[..., :2], boxes[..., 2:]
-        return np.concatenate([middle - size / 2, middle + size / 2], -1)
+        with np.errstate(invalid="ignore"):  # of infinite numbers
+            return np.concatenate([middle - size / 2, middle + size / 2], -1)
     a, b = boxes[..., :2], boxes[..., 2:]
     return np.concatenate([np.minimum(a, b), np.maximum(a, b)], -1)
-
-
-def _greedy(corners, most, overlap):
-    """The indices of boxes, best first, that overlap no better one too much; at most `most`."""
-    area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
-    left, kept = np.arange(len(corners)), []
-    while left.size and len(kept) < most:
-        best, left = left[0], left[1:]
-        kept.append(best)
-        low, high = np.maximum(corners[best, :2], corners[left, :2]), np.minimum(corners[best, 2:], corners[left, 2:])
-        common = np.maximum(high - low, 0).prod(-1)
-        union = area[best] + area[left] - common
-        with np.errstate(all="ignore"):
-            left = left[~((common > 0) & (area[best] > 0) & (area[left] > 0) & (common / union > overlap))]
-    return np.array(kept, np.int64)
 
 
 # ---- regions of interest

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from ..._core.nests.top import TopOfRows
+from ...choosing.threads import check_threads
 from .base import constants, normal, operator, required, same_shape
 
 
@@ -131,25 +135,34 @@ def _top_shape(node, inputs):
     return [(x.dtype, shape), (np.int64, shape)]
 
 
-LONG_ROW, BLOCKS = 4096, 8  # of which TopK sorts not all; blocks for each number that is asked for
+LISTED = 24  # numbers of a row that are found sooner by the compiled loop than all are sorted
+COMPARED = "float32", "float64", "int64", "int32", "uint8", "int8"  # by the compiled loop as they are
+WIDER = {"float16": "float32", "bfloat16": "float32", "bool": "uint8", "int16": "int32", "uint16": "int32",
+         "uint32": "int64"}  # fmt: skip
 
 
 @operator("TopK", shape=_top_shape)
 def _top(inputs, attributes):
-    """Sorted; of equal numbers, those that come first."""
+    """Sorted, NaN as the largest; of equal numbers, those that come first."""
     x, k = inputs[0], int(np.asarray(inputs[1]).reshape(-1)[0])
-    axis, largest = normal(attributes.get("axis", -1), x.ndim, "TopK"), attributes.get("largest", 1)
+    axis = normal(attributes.get("axis", -1), x.ndim, "TopK")
     rows = np.moveaxis(x, axis, -1)
-    n = rows.shape[-1]
-    if n >= LONG_ROW and 0 < 2 * BLOCKS * k <= n:
-        order = np.empty((*rows.shape[:-1], k), np.int64)
-        for at in np.ndindex(rows.shape[:-1]):
-            near = _near_the_end(rows[at], k, largest)
-            order[at] = near[_in_order(rows[at][near], largest)[:k]]
-    else:
-        order = _in_order(rows, largest)[..., :k]
-    values = np.take_along_axis(rows, order, -1)
-    return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (values, order.astype(np.int64, copy=False))]
+    keys = _in_same_order(np.ascontiguousarray(rows).reshape(prod(rows.shape[:-1]), rows.shape[-1]))
+    values, places = _best(keys, k, attributes.get("largest", 1), check_threads(attributes.get("threads")))
+    shape = *rows.shape[:-1], k
+    places = places.reshape(shape)
+    values = values.reshape(shape) if keys.dtype == x.dtype else np.take_along_axis(rows, places, -1)
+    return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (values, places)]
+
+
+def _best(rows: np.ndarray, k: int, largest: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first k numbers of each row in order, and their places: where these are most of a row, it is sorted."""
+    if k > max(rows.shape[1] // 2, LISTED):
+        places = _in_order(rows, largest)[:, :k].astype(np.int64, copy=False)
+        return np.take_along_axis(rows, places, -1), places
+    values, places = np.empty((len(rows), k), rows.dtype), np.empty((len(rows), k), np.int64)
+    TopOfRows(rows, values, places, bool(largest), threads)(rows, values, places)
+    return values, places
 
 
 def _in_order(rows: np.ndarray, largest: int) -> np.ndarray:
@@ -159,12 +172,14 @@ def _in_order(rows: np.ndarray, largest: int) -> np.ndarray:
     return rows.shape[-1] - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
 
 
-def _near_the_end(row: np.ndarray, k: int, largest: int) -> np.ndarray:
-    """The places, ascending, of some numbers of which the k largest or smallest are: no block's end but k is beyond."""
-    blocks = BLOCKS * k
-    whole = row[: row.size // blocks * blocks].reshape(blocks, -1)
-    bound = np.sort(whole.max(1) if largest else whole.min(1))[-k if largest else k - 1]
-    return np.flatnonzero(~(row < bound) if largest else ~(row > bound))
+def _in_same_order(x: np.ndarray) -> np.ndarray:
+    """Numbers of a type that the compiled loop compares, in the order of these."""
+    name = x.dtype.name
+    if name == "uint64":
+        return (x ^ np.uint64(1 << 63)).view(np.int64)
+    if name not in COMPARED and name not in WIDER:
+        raise ValueError(f"TopK of {x.dtype}")
+    return x.astype(WIDER.get(name, name), copy=False)
 
 
 def _one_hot_shape(node, inputs):
