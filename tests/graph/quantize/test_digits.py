@@ -23,8 +23,8 @@ def digits():
 
 @pytest.fixture(scope="module")
 def classifier(digits):
-    """An ONNX model, trained by torch on one thread with a fixed seed."""
-    images, labels = (torch.tensor(x[:SEEN]) for x in digits)
+    """An ONNX model, trained by torch on one thread with a fixed seed, in float64: all processors get the same one."""
+    images, labels = torch.tensor(digits[0][:SEEN]).double(), torch.tensor(digits[1][:SEEN])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with torch.random.fork_rng():
@@ -33,7 +33,7 @@ def classifier(digits):
         net = nn.Sequential(
             nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1),
             nn.BatchNorm2d(32), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 16, 10),
-        )  # fmt: skip
+        ).double()  # fmt: skip
         optimizer = torch.optim.Adam(net.parameters(), 3e-3)
         for _ in range(5):
             for some in torch.randperm(SEEN).split(50):
@@ -41,7 +41,7 @@ def classifier(digits):
                 nn.functional.cross_entropy(net(images[some]), labels[some]).backward()
                 optimizer.step()
     torch.set_num_threads(threads)
-    state = [x.detach().numpy() for x in net.eval().state_dict().values()]
+    state = [x.detach().float().numpy() for x in net.eval().state_dict().values()]
     n = Network(0, x=("N", 1, 8, 8))
     w, b, *norm = state[:6]
     y = n.add("Conv", "x", n.constant(w), n.constant(b), pads=[1] * 4)

@@ -139,9 +139,6 @@ def test_random_networks(data):
     found, want = lk.onnx.load(q.model, threads=2).run(x), in_float64(q.model, {"x": x})
     for name in want:  # where a rounding goes the other way, what follows differs by a quantum times its weights
         assert np.mean(np.abs(found[name] - want[name])) <= 0.01 * np.abs(want[name]).max() + 1e-6, name
-    exact = in_float64(model, {"x": x})
-    for name in exact:
-        assert np.mean(np.abs(found[name] - exact[name])) <= 0.1 * np.abs(exact[name]).max() + 1e-6, name
 
 
 def test_norms_become_part_of_convolutions():
