@@ -64,7 +64,7 @@ def modules():
 def test_attention_that_torch_exports(name, dynamo):
     torch = pytest.importorskip("torch", reason="the extra torch")
     onnx = pytest.importorskip("onnx", reason="the extra onnx")
-    from layoutkit.graph.onnx import load
+    from layoutkit.onnx import load
 
     if dynamo:
         pytest.importorskip("onnxscript", reason="what torch exports with")
