@@ -54,7 +54,10 @@ def reorder_data(case: dict) -> np.ndarray:
 
 
 def network_data(case: dict) -> dict[str, np.ndarray]:
-    """Numbers for the inputs of a network, by name: random, or as the onnx package has them."""
+    """Numbers for the inputs of a network, by name: from a file, random, or as the onnx package has them."""
+    if "data" in case:
+        with np.load(case["data"]) as found:
+            return {name: found[name] for name in found.files}
     rng, arrays = np.random.default_rng(0), {}
     for name, shape in case["inputs"].items():
         size = np.float32(np.prod(shape))

@@ -1,0 +1,168 @@
+"""Operators beside those of `operators.py`, each as a network of its own, beside onnxruntime: which are slow here?
+
+Processes are woken in turns; the lower quartile of each is told, and how many times as fast ours is. `--seed` draws the
+numbers; the sizes are those that networks of detection, language and sound have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from compare import Contender, number
+from onnx import helper, numpy_helper
+
+from layoutkit.bench.report import geomean
+
+OPSET = 18
+REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
+RUNTIMES = "layoutkit", "onnxruntime"
+Arrays = dict[str, np.ndarray]
+
+
+def boxes(rng: np.random.Generator, count: int, most: float) -> np.ndarray:
+    """Corners of boxes, in an image of so many pixels on a side."""
+    corner = rng.uniform(0, most, (count, 2))
+    return np.concatenate([corner, corner + rng.uniform(5, most / 8, (count, 2))], 1).astype(np.float32)
+
+
+class Case(NamedTuple):
+    """An operator alone, and its inputs."""
+
+    proto: onnx.ModelProto
+    inputs: Arrays
+
+
+def case(op: str, inputs: Arrays, constants: Arrays | None = None, results: int = 1, **attributes: Any) -> Case:
+    """An operator of inputs, with constants behind them."""
+    constants = constants or {}
+    of = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+          for name, x in inputs.items()]  # fmt: skip
+    outputs = [f"y{i}" for i in range(results)]
+    node = helper.make_node(op, [*inputs, *constants], outputs, **attributes)
+    graph = helper.make_graph([node], "g", of, [onnx.ValueInfoProto(name=name) for name in outputs],
+                              [numpy_helper.from_array(x, name) for name, x in constants.items()])  # fmt: skip
+    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8), inputs)
+
+
+def drawn(rng: np.random.Generator) -> dict[str, Case]:
+    """By title."""
+
+    def real(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def whole(most: int, *shape: int, dtype: str = "int64") -> np.ndarray:
+        return rng.integers(0, most, shape).astype(dtype)
+
+    def at(*values: int) -> np.ndarray:
+        return np.array(values, np.int64)
+
+    n = 1000
+    x, z, scale = real(n, n), real(n, n), {"s": np.array(0.02, np.float32), "z": np.array(128, np.uint8)}
+    most = {"most": at(100), "iou": np.array([0.5], np.float32), "least": np.array([0.05], np.float32)}
+    rows, places = real(512, 512, 16), whole(512, 5000, 2)
+    bits = {name: whole(9, n, n, dtype="uint32") for name in "ab"}
+    frames = {"step": np.array(160), "window": np.hanning(400).astype(np.float32)}
+    weights = {"w": real(1, 512, 128), "r": real(1, 512, 128)}
+    regions = {"x": real(1, 256, 50, 50), "r": boxes(rng, 200, 40), "i": whole(1, 200)}
+    return {
+        "NonMaxSuppression": case(
+            "NonMaxSuppression", {"b": boxes(rng, 2000, 640)[None], "s": rng.random((1, 20, 2000), np.float32)}, most
+        ),
+        "RoiAlign": case("RoiAlign", regions, output_height=7, output_width=7, sampling_ratio=2),
+        "GridSample": case("GridSample", {"x": real(1, 64, 64, 64), "g": real(1, 64, 64, 2)}),
+        "TopK of few": case("TopK", {"x": real(64, n)}, {"k": at(5)}, 2),
+        "TopK of one": case("TopK", {"x": real(8400, 80)}, {"k": at(1)}, 2),
+        "TopK of a long row": case("TopK", {"x": real(1, 700000)}, {"k": at(100)}, 2),
+        "CumSum of rows": case("CumSum", {"x": real(64, 16384)}, {"a": np.array(1)}),
+        "CumSum of columns": case("CumSum", {"x": x}, {"a": np.array(0)}),
+        "Gather": case("Gather", {"x": real(30000, 512), "i": whole(30000, 4, 256)}, axis=0),
+        "GatherND": case("GatherND", {"x": rows, "i": places}),
+        "GatherElements": case("GatherElements", {"x": x, "i": whole(n, n, n)}, axis=1),
+        "ScatterND": case("ScatterND", {"x": rows, "i": places, "u": real(5000, 16)}),
+        "ScatterElements": case("ScatterElements", {"x": x, "i": whole(n, n, 64), "u": real(n, 64)}, axis=1),
+        "NonZero": case("NonZero", {"x": x > 1}),
+        "OneHot": case("OneHot", {"i": whole(n, 512)}, {"d": at(n), "v": np.array([0, 1], np.float32)}),
+        "Where": case("Where", {"c": x > 0, "a": x, "b": z}),
+        "ArgMax of channels": case("ArgMax", {"x": real(1, 21, 256, 256)}, axis=1),
+        "Unique": case("Unique", {"x": whole(n, 100000)}, results=2),
+        "Trilu": case("Trilu", {"x": x}),
+        "Einsum": case("Einsum", {"a": real(8, 128, 64), "b": real(8, 64, 128)}, equation="bij,bjk->bik"),
+        "Mod": case("Mod", {"a": x, "b": z}, fmod=1),
+        "Pow": case("Pow", {"a": np.abs(x), "b": z}),
+        "Cast to int64": case("Cast", {"x": x}, to=onnx.TensorProto.INT64),
+        "Add of int64": case("Add", {"a": whole(9, n, n), "b": whole(9, n, n)}),
+        "BitShift": case("BitShift", bits, direction="LEFT"),
+        "MaxPool with places": case(
+            "MaxPool", {"x": real(1, 64, 112, 112)}, None, 2, kernel_shape=[2, 2], strides=[2, 2]
+        ),
+        "LSTM": case("LSTM", {"x": real(50, 1, 128)}, weights, 2, hidden_size=128),
+        "STFT": case("STFT", {"x": real(1, 16000, 1)}, frames),
+        "ReverseSequence": case("ReverseSequence", {"x": real(100, 32, 64), "n": 1 + whole(100, 32)}),
+        "QuantizeLinear": case("QuantizeLinear", {"x": x}, scale),
+        "DequantizeLinear": case("DequantizeLinear", {"x": whole(256, n, n, dtype="uint8")}, scale),
+        "DynamicQuantizeLinear": case("DynamicQuantizeLinear", {"x": x}, results=3),
+        "MatMulInteger": case(
+            "MatMulInteger", {"a": whole(256, 256, 512, dtype="uint8")}, {"b": whole(127, 512, 512, dtype="int8")}
+        ),
+    }
+
+
+def play(contenders: dict[str, Contender], node: Case, args: argparse.Namespace) -> dict[str, float] | str:
+    """Seconds of both, or why one of them refuses."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, data = Path(folder) / "node.onnx", Path(folder) / "data.npz"
+        onnx.save(node.proto, path)
+        np.savez(data, **node.inputs)
+        asked = {"kind": "network", "title": "node", "path": str(path), "data": str(data), "accuracy": "standard",
+                 "dtype": "float32"}  # fmt: skip
+        for name, of in contenders.items():
+            if "refused" in (answer := of.ask(do="prepare", case=asked)):
+                return f"{name}: {answer['refused']}"
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(args.rounds):
+        for name, of in contenders.items():
+            time.sleep(REST_SECONDS)
+            times[name].append(of.ask(do="run", way=name, seconds=args.seconds)["seconds"])
+    return {name: float(np.percentile(of, 25)) for name, of in times.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the comparison; returns its exit code."""
+    p = argparse.ArgumentParser(prog="nodes.py", description=__doc__.splitlines()[0])
+    p.add_argument("--seed", type=int, default=random.randrange(10**6), help="default: a fresh one")
+    p.add_argument("--threads", type=number, default=1, help="default %(default)s")
+    p.add_argument("--rounds", type=number, default=7, help="default %(default)s")
+    p.add_argument("--seconds", type=float, default=0.05, help="of a turn, default %(default)s")
+    p.add_argument("--only", default="", help="titles with one of these words: TopK,Gather")
+    args = p.parse_args(argv)
+    contenders = {name: Contender(name, args.threads, "estimate") for name in RUNTIMES}
+    print(f"seed {args.seed}, {args.threads} thread(s): ms of {' and '.join(RUNTIMES)}, times as fast")
+    ratios = []
+    for title, node in drawn(np.random.default_rng(args.seed)).items():
+        if not any(word in title for word in args.only.split(",")):
+            continue
+        found = play(contenders, node, args)
+        if isinstance(found, str):
+            print(f"{title:<24}refused: {found}", flush=True)
+            continue
+        ours, theirs = found.values()
+        ratios.append(theirs / ours)
+        print(f"{title:<24}{1e3 * ours:9.3f}{1e3 * theirs:9.3f}{theirs / ours:8.2f}", flush=True)
+    if ratios:
+        print(f"geometric mean {geomean(ratios):.2f}, least {min(ratios):.2f}")
+    for of in contenders.values():
+        of.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
