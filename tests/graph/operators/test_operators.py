@@ -14,7 +14,7 @@ from layoutkit.graph.operators.layouts import NAMES
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 
 from layoutkit.graph.onnx import graph_of  # noqa: E402
-from layoutkit.graph.operators import OPERATORS  # noqa: E402
+from layoutkit.graph.operators import OPERATORS, integers  # noqa: E402
 
 
 def ran(nodes, x, layouts=None, **constants):
@@ -317,6 +317,13 @@ def test_products_of_integers_are_exact(seed, left, right, batch, k, zeros):
     got = ran([node("MatMulInteger", *more)], a, **more)
     np.testing.assert_array_equal(got, want)
     assert got.dtype == np.int32
+
+
+def test_products_of_integers_take_the_threads_of_the_model(monkeypatch):
+    asked, conv2d = [], integers.conv.conv2d
+    monkeypatch.setattr(integers.conv, "conv2d", lambda *a, threads, **k: (asked.append(threads), conv2d(*a, **k))[1])
+    ran([node("MatMulInteger", "b")], np.ones((3, 4), np.uint8), b=np.ones((4, 5), np.int8))
+    assert asked == [1]
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["uint8", "int8", "uint16", "int16"]), st.sampled_from([0, 3, 20000]),

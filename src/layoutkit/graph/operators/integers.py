@@ -10,7 +10,7 @@ from .base import operator, required
 PIECE = 1 << 14  # numbers that are quantised at a time, in the first cache
 
 
-def quantised(x: np.ndarray, scale, zero, to: np.dtype) -> np.ndarray:
+def to_integers(x: np.ndarray, scale, zero, to: np.dtype) -> np.ndarray:
     """Integers of at most 16 bits for numbers of float32, by one scale: rounded, the zero point added, clipped."""
     limits, y = np.iinfo(to), np.empty(x.shape, to)
     flat, out, kept = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), np.empty(PIECE, np.float32)
@@ -24,7 +24,7 @@ def quantised(x: np.ndarray, scale, zero, to: np.dtype) -> np.ndarray:
     return y
 
 
-def numbers(q: np.ndarray, scale, zero) -> np.ndarray:
+def to_numbers(q: np.ndarray, scale, zero) -> np.ndarray:
     """What integers of at most 16 bits stand for in float32, by one scale."""
     y = np.empty(q.shape, np.float32)
     flat, out = np.ascontiguousarray(q).reshape(-1), y.reshape(-1)
@@ -34,9 +34,9 @@ def numbers(q: np.ndarray, scale, zero) -> np.ndarray:
     return y
 
 
-def products(a: np.ndarray, b: np.ndarray, a_zero, b_zero) -> np.ndarray:
-    """Products of matrices of integers, less their zero points, in int32: by the kernels of 1x1 convolutions where the
-    right one is a single matrix of int8, else by those of doubles, which are exact."""
+def products(a: np.ndarray, b: np.ndarray, a_zero, b_zero, threads: int | None) -> np.ndarray:
+    """Products of matrices of integers less their zero points, in int32: as a 1x1 convolution if the right one is a
+    single matrix of int8, else in float64, where they are exact."""
     whole = b.ndim == 2 and a.ndim > 1 and a.size and b.size and np.size(a_zero) == 1
     if whole and b.dtype == np.uint8 and np.all(b_zero == 128):
         b, b_zero = (b ^ np.uint8(128)).view(np.int8), 0
@@ -44,7 +44,7 @@ def products(a: np.ndarray, b: np.ndarray, a_zero, b_zero) -> np.ndarray:
         rows = np.ascontiguousarray(a).reshape(1, 1, -1, a.shape[-1])
         zero = int(np.asarray(a_zero).reshape(-1)[0])
         y = conv.conv2d(rows, np.ascontiguousarray(b)[None, None], layout="NHWC", filter_layout="HWIO",
-                        dtype=(str(a.dtype), "int32"), zero_point=zero)  # fmt: skip
+                        dtype=(str(a.dtype), "int32"), zero_point=zero, threads=threads)  # fmt: skip
         return y.reshape(*a.shape[:-1], b.shape[-1])
     left = a.astype(np.float64) - _rows(np.asarray(a_zero, np.float64), a.ndim)
     sums = np.matmul(left, b.astype(np.float64) - np.asarray(b_zero, np.float64))
@@ -66,7 +66,7 @@ def _rows(values, rank):
 @operator("QLinearMatMul", shape=_product_shape)
 def _product(inputs, attributes):
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = inputs
-    sums = products(a, b, a_zero, b_zero)
+    sums = products(a, b, a_zero, b_zero, attributes.get("threads"))
     scale = _rows(a_scale, a.ndim) * b_scale / y_scale
     sums = sums.astype(scale.dtype) * scale
     limits = np.iinfo(y_zero.dtype)
@@ -89,6 +89,10 @@ def _dynamic(inputs, attributes):
         zero = np.clip(np.rint(-low / scale), 0, 255) if scale > 0 else np.float32(0)
         zero = np.nan_to_num(zero)
         if 0 < scale < np.inf and x.dtype == np.float32:
-            return [quantised(x, scale, zero, np.dtype(np.uint8)), np.asarray(scale), np.asarray(zero).astype(np.uint8)]
+            return [
+                to_integers(x, scale, zero, np.dtype(np.uint8)),
+                np.asarray(scale),
+                np.asarray(zero).astype(np.uint8),
+            ]
         y = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
     return [np.nan_to_num(y).astype(np.uint8), np.asarray(scale), np.asarray(zero).astype(np.uint8)]

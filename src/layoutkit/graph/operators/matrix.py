@@ -1,4 +1,4 @@
-"""Matrix products, by numpy and its BLAS."""
+"""Matrix products, by numpy and its BLAS; those of integers see `integers.py`."""
 
 from __future__ import annotations
 
@@ -64,4 +64,5 @@ def _attention(inputs, attributes):
 @operator("MatMulInteger", shape=_matmul_shape)
 def _matmul_integer(inputs, attributes):
     a, b, a_zero, b_zero = (*inputs, None, None)[:4]
-    return [products(a, b, 0 if a_zero is None else a_zero, 0 if b_zero is None else b_zero)]
+    zeros = (0 if zero is None else zero for zero in (a_zero, b_zero))
+    return [products(a, b, *zeros, attributes.get("threads"))]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...convolutions import conv, transposed
 from .base import Follows, Unsupported, normal, operator, required
-from .integers import numbers, quantised
+from .integers import to_integers, to_numbers
 from .windows import pads_of, per_axis, window
 
 FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
@@ -28,9 +28,9 @@ def geometry(attributes, size, kernel):
     return dict(stride=stride, dilation=dilation, padding=pads, groups=attributes.get("group", 1))
 
 
-def accuracy(attributes):
-    """The accuracy that the model asks of its convolutions."""
-    return {"accuracy": attributes.get("accuracy", "standard")}
+def asked(attributes):
+    """The accuracy and the threads that the model asks of its convolutions."""
+    return {"accuracy": attributes.get("accuracy", "standard"), "threads": attributes.get("threads")}
 
 
 def _conv_shape(node, inputs):
@@ -47,7 +47,7 @@ def _conv(inputs, attributes):
     _no_more_axes(x.ndim - 2, "Conv")
     letters = "DHW"[5 - x.ndim :]
     result = FUNCTIONS[x.ndim - 2](
-        x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **accuracy(attributes),
+        x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **asked(attributes),
         **geometry(attributes, x.shape[2:], w.shape[2:]),
     )  # fmt: skip
     return [result]
@@ -89,7 +89,7 @@ def _conv_transpose(inputs, attributes):
     _no_more_axes(rank, "ConvTranspose")
     letters = "DHW"[3 - rank :]
     result = TRANSPOSED[rank](
-        x, w, b, layout=f"NC{letters}", filter_layout=f"IO{letters}", **accuracy(attributes),
+        x, w, b, layout=f"NC{letters}", filter_layout=f"IO{letters}", **asked(attributes),
         **transposed_geometry(attributes, x.shape[2:], w.shape[2:]),
     )  # fmt: skip
     return [result]
@@ -109,8 +109,10 @@ def _whole(x, w, x_zero, w_zero, attributes):
         return _conv([x.astype(np.float64) - zero, w.astype(np.float64)], attributes)[0].astype(np.int32)
     letters, names = "DHW"[5 - x.ndim :], str(x.dtype)
     arguments = geometry(attributes, x.shape[2:], w.shape[2:])
-    return FUNCTIONS[x.ndim - 2](x, w.astype(np.int8), layout=f"NC{letters}", filter_layout=f"OI{letters}",
-                                 dtype=(names, "int32"), zero_point=zero, **arguments)  # fmt: skip
+    return FUNCTIONS[x.ndim - 2](
+        x, w.astype(np.int8), layout=f"NC{letters}", filter_layout=f"OI{letters}", dtype=(names, "int32"),
+        zero_point=zero, threads=attributes.get("threads"), **arguments,
+    )  # fmt: skip
 
 
 @operator("QLinearConv", shape=_conv_shape)
@@ -157,7 +159,7 @@ def _quantize_linear(inputs, attributes):
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
     if scale.ndim == 0 and scale.dtype == x.dtype == np.float32 and to.itemsize <= 2:
-        return [quantised(x, scale, 0 if zero is None else zero, to)]
+        return [to_integers(x, scale, 0 if zero is None else zero, to)]
     limits = np.iinfo(to)
     integers = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
     return [np.clip(integers, limits.min, limits.max).astype(to)]
@@ -171,7 +173,7 @@ def _dequantize_linear(inputs, attributes):
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
     if scale.ndim == 0 and scale.dtype == np.float32 and x.itemsize <= 2:
-        return [numbers(x, scale, 0 if zero is None else zero)]
+        return [to_numbers(x, scale, 0 if zero is None else zero)]
     if x.itemsize == 1 and (zero is None or not zero.any()):  # often filters: exact without widening to int32 first
         return [np.asarray(x.astype(scale.dtype) * scale)]
     return [((x.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))) * scale).astype(scale.dtype)]
