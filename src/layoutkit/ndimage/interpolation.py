@@ -125,9 +125,10 @@ def _sampled(
     steps = [s // x.itemsize for s in x.strides]
     if mode == "grid-constant":
         x = x[(slice(MARGIN, -MARGIN),) * x.ndim]
-        around = [np.arange(-MARGIN, n + MARGIN) * s for n, s in zip(x.shape, steps)]
+        elements = [np.arange(-MARGIN, n + MARGIN) for n in x.shape]
     else:
-        around = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) * s for n, s in zip(x.shape, steps)]
+        elements = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) for n in x.shape]
+    around = [at * s for at, s in zip(elements, steps)]
     bounds = (float(limits(y.dtype)[0]), float(limits(y.dtype)[1])) if y.dtype.kind in "iu" else None
     most = check_threads(threads)
     types = (ELEMENTS[x.dtype.name], ELEMENTS[kept.name])
@@ -140,7 +141,6 @@ def _sampled(
     def run() -> None:
         linear = order == 1 and points["kind"] == "grid" and types[0] == types[1]
         if linear and (types[0] == "f32" or y.dtype.name in SMALL):
-            elements = [w.positions(n, 2 * MARGIN + 1, MARGIN, AROUND[mode]) for n in x.shape]
             if blended(x, to, types[0], points["points"], elements, mode, cval, bounds, most):
                 return
         Sampling((x, to), types, around, order, POINTS[mode], cval, bounds, threads=most, **points)(x, to)

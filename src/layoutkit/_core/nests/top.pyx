@@ -19,6 +19,8 @@ cdef enum:
     MAX_LIST = 24  # numbers of a sorted list
     BLOCK = 32     # numbers that are passed over at a time
 
+LISTED = MAX_LIST
+
 ctypedef fused number:
     float
     double
@@ -35,7 +37,7 @@ cdef inline bint beats(number a, number b, bint largest) noexcept nogil:
 
 
 cdef inline bint any_better(const number *x, number bound, bint largest) noexcept nogil:
-    """Whether one of the numbers of a block may beat the bound: surely none does if not."""
+    """Whether a block may have a number that beats the bound; it may say so where there is none."""
     cdef int64_t j
     cdef int found = 0
     if largest:

@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 
 from ..ndarray cimport (
     NPY_ARRAY_ALIGNED, NPY_ARRAY_CARRAY, NPY_ARRAY_WRITEABLE, NPY_UINT8, PyArray_Descr, PyArray_DATA, PyArray_DESCR,
-    PyArray_DIMS, PyArray_EMPTY, PyArray_IS_C_CONTIGUOUS, PyArray_ISWRITEABLE, PyArray_ITEMSIZE, PyArray_NDIM, PyArray_STRIDES, dtype, import_array,
+    PyArray_DIMS, PyArray_EMPTY, PyArray_IS_C_CONTIGUOUS, PyArray_ISWRITEABLE, PyArray_ITEMSIZE, PyArray_NDIM,
+    PyArray_STRIDES, dtype, import_array,
     ndarray, npy_intp, set_array_base
 )
 

@@ -29,8 +29,8 @@ CHUNK_K = 1024  # products whose sum is added to a total: 6 sums of 32 and the t
 SPLIT_SECONDS = 0.19e-9  # of a number, on one thread: 27 instructions for 32
 SPLIT_RUN_SECONDS = 0.8e-9  # of each contiguous run of numbers
 FILTER_LINE_SECONDS = 1.4e-9  # of a line of a filter that is read from the last cache, ahead
-# What tile units lose, over what FMA does, while other guests of a server run on the same cores: by mean rates of one
-# thread there, and of two, which wait for each other.
+# Where other guests of a server run on the same cores, tile units lose more time than FMA does: by so many times in the
+# mean on one thread, and on more threads, which wait for the slowest.
 SHARED_RATIOS = 1.35, 1.8
 
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.top import TopOfRows
+from ..._core.nests.top import LISTED, TopOfRows
 from ...choosing.threads import check_threads
 from .base import constants, normal, operator, required, same_shape
 
@@ -135,7 +135,6 @@ def _top_shape(node, inputs):
     return [(x.dtype, shape), (np.int64, shape)]
 
 
-LISTED = 24  # numbers of a row that are found sooner by the compiled loop than all are sorted
 COMPARED = "float32", "float64", "int64", "int32", "uint8", "int8"  # by the compiled loop as they are
 WIDER = {"float16": "float32", "bfloat16": "float32", "bool": "uint8", "int16": "int32", "uint16": "int32",
          "uint32": "int64"}  # fmt: skip
@@ -156,7 +155,7 @@ def _top(inputs, attributes):
 
 
 def _best(rows: np.ndarray, k: int, largest: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first k numbers of each row in order, and their places: where these are most of a row, it is sorted."""
+    """The first k numbers of each row in order, and their places; a row is sorted if they are more than half of it."""
     if k > max(rows.shape[1] // 2, LISTED):
         places = _in_order(rows, largest)[:, :k].astype(np.int64, copy=False)
         return np.take_along_axis(rows, places, -1), places
