@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .model import Model
+from ..formats.nearest import none_of
+from .model import DTYPES, Model
 from .onnx import graph_of
 from .quantize.fastest import fastest
 
@@ -51,6 +52,8 @@ def load(
     OSError
         A file of the model that cannot be read.
     """
+    if dtype not in (*DTYPES, "auto"):
+        raise ValueError(none_of("onnx.load: dtype", dtype, (*DTYPES, "auto")))
     if dtype == "auto":
         return fastest(model, samples, tolerance, threads=threads, accuracy=accuracy)
     if samples is not None:

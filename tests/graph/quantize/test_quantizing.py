@@ -217,6 +217,7 @@ def without_layers():
         (lambda: wrong(percentile=0), ValueError, "percentile: expected a number above 0, up to 100, got 0"),
         (lambda: wrong(tolerance=-1), ValueError, "tolerance: expected a number from 0 on, got -1"),
         (lambda: wrong(tolerance=np.nan), ValueError, "tolerance: expected a number from 0 on, got nan"),
+        (lambda: wrong(tolerance="1"), TypeError, "tolerance: expected a number from 0 on, got '1'"),
     ],
 )
 def test_errors_say_what_was_expected(given, error, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from numbers import Real
 from typing import Any
 
 from ...choosing import progress
@@ -92,8 +93,10 @@ def quantize(
         return _reported(trial, quantised(proto, layers, of, wide), wide, alone, error)
 
 
-def check_tolerance(what: str, tolerance: float) -> None:
-    """ValueError unless it is a number from 0 on; `what` was given it."""
+def check_tolerance(what: str, tolerance: Any) -> None:
+    """TypeError or ValueError unless it is a number from 0 on; `what` was given it."""
+    if not isinstance(tolerance, Real):
+        raise TypeError(f"{what}: tolerance: expected a number from 0 on, got {tolerance!r}")
     if not tolerance >= 0:
         raise ValueError(f"{what}: tolerance: expected a number from 0 on, got {tolerance}")
 
