@@ -97,7 +97,7 @@ def check_tolerance(what: str, tolerance: Any) -> None:
     """TypeError or ValueError unless it is a number from 0 on; `what` was given it."""
     if not isinstance(tolerance, Real):
         raise TypeError(f"{what}: tolerance: expected a number from 0 on, got {tolerance!r}")
-    if not tolerance >= 0:
+    if not float(tolerance) >= 0:
         raise ValueError(f"{what}: tolerance: expected a number from 0 on, got {tolerance}")
 
 
