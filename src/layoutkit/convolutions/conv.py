@@ -388,6 +388,11 @@ def filter_of(op: Any) -> Filter:
     return op._filter
 
 
+def packed_of(op: Any) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """The packed filters and biases that a convolution object has so far, transposed ones too."""
+    return list(op._packed.values())
+
+
 T = TypeVar("T")
 
 

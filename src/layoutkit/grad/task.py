@@ -176,6 +176,10 @@ class WeightRoute:
         That.
     needs : int
         Bytes of workspace.
+    moves : list of reorders or None
+        Of x and dy.
+    sums : WeightSums
+        The loop nest.
     """
 
     def __init__(
@@ -187,33 +191,33 @@ class WeightRoute:
         elements = [(p.types.elements[i], native.types.elements[i]) for i in (0, 3)]
         x_move = _Reorder(p.src, native.src, p.src_shape, elements[0], pads)
         y_move = _Reorder(p.dst, native.dst, p.dst_shape, elements[1])
-        self._reorders: list[_Reorder | None] = []
+        self.moves: list[_Reorder | None] = []
         strides, spans_read = [], []
         for move, array_strides in zip((x_move, y_move), arrays):
             same = move.src == move.dst and move.elements[0] == move.elements[1] and not move.pads
             read = same and a.takes_strides(move.dst, move.shape, array_strides, width)
-            self._reorders.append(None if read else move)
+            self.moves.append(None if read else move)
             array_strides = array_strides if read else contiguous_strides(move.dst, move.padded_shape, width)
             strides.append(array_strides)
             spans_read.append(spans.of_array(move.dst.physical_shape(move.padded_shape), array_strides, width))
-        self._sums, self._sums_layout = a.build(native, kernel, self._threads, Arrays(*strides))
+        self.sums, self._sums_layout = a.build(native, kernel, self._threads, Arrays(*strides))
         self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
         self.layout, self._sums_shape = self._sums_layout, self.shape
         if a.folds:  # taps that were summed as channels become taps again
             outer, folded = p.kernel[: -a.folds], p.kernel[-a.folds :]
             self._sums_shape = *self.shape[:2], p.ic * prod(folded), *outer, *[1] * a.folds
             self.layout = Layout("ab" + "def"[: len(p.kernel)] + "c")
-        footprint = self._sums.footprint()
+        footprint = self.sums.footprint()
         spans.check(span_of(footprint.source), spans_read[0], f"{self}: input")
         spans.check(span_of(footprint.destination), spans_read[1], f"{self}: gradient of the output")
         self._sums_physical = self._sums_layout.physical_shape(self._sums_shape)
         sums_bytes = prod(self._sums_physical) * width
-        spans.check(Span(0, sums_bytes), Span(0, self._sums.slab_bytes), f"{self}: sums")
+        spans.check(Span(0, sums_bytes), Span(0, self.sums.slab_bytes), f"{self}: sums")
         self._offsets = [0]  # in the workspace: of reordered x and dy, slabs, the threads' buffers, unfolded sums
         for nbytes in (
-            *(0 if move is None else move.nbytes for move in self._reorders),
-            self._sums.slabs * self._sums.slab_bytes,
-            self._threads * self._sums.thread_bytes,
+            *(0 if move is None else move.nbytes for move in self.moves),
+            self.sums.slabs * self.sums.slab_bytes,
+            self._threads * self.sums.thread_bytes,
             sums_bytes if a.folds else 0,
         ):
             self._offsets.append(self._offsets[-1] + -(-nbytes // LINE) * LINE)
@@ -233,11 +237,11 @@ class WeightRoute:
         x_memory, y_memory, slabs, buffers, unfolded = (workspace[a:b] for a, b in pairwise(self._offsets))
         x, y = (
             array if move is None else move.run(array, memory, self._threads)
-            for array, move, memory in zip((x, y), self._reorders, (x_memory, y_memory))
+            for array, move, memory in zip((x, y), self.moves, (x_memory, y_memory))
         )
-        self._sums(x, y, slabs, buffers)
+        self.sums(x, y, slabs, buffers)
         size = prod(self._sums_physical)
-        sums = slabs[: self._sums.slab_bytes].view(self._native.types.sum)[:size].reshape(self._sums_physical)
+        sums = slabs[: self.sums.slab_bytes].view(self._native.types.sum)[:size].reshape(self._sums_physical)
         if self._sums_shape is self.shape:
             return sums
         out = unfolded.view(sums.dtype)[: prod(self._sums_shape)].reshape(self.layout.physical_shape(self._sums_shape))

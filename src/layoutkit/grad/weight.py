@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class WeightGradient(NamedTuple):
         return (self.size[1], self.size[0], *self.size[2:]) if self.transposed else self.size
 
 
-def _checked(what, rank, x, weight_size, grad_output, a: WeightAttributes, transposed: bool) -> WeightGradient:
+def checked(what, rank, x, weight_size, grad_output, a: WeightAttributes, transposed: bool) -> WeightGradient:
     """Check what `conv2d_weight` was given; `transposed`: of a transposed convolution."""
     size = sizes(weight_size, rank, f"{what}: weight_size")
     a = a.checked(what, rank, transposed)
@@ -135,7 +135,7 @@ def _weight(
     key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
     gradient = None if key is None else plans.get(key)
     if gradient is None:
-        gradient = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
+        gradient = checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
         if key is not None:
             plans.put(key, gradient._replace(x=None, dy=None))
     else:
@@ -154,7 +154,7 @@ def _compute(gradient: WeightGradient, to: np.ndarray, workspace, beta: float, t
             check_workspace(gradient.what, workspace, route.needs, (gradient.x, gradient.dy, to), None)
             workspace = workspace.reshape(-1).view(np.uint8)
         info = partial(call_info, gradient.what, _task(gradient, threads), threads)
-        watched(info, _sum, route, gradient, workspace, to, float(beta), threads)
+        watched(info, write_sums, route, gradient, workspace, to, float(beta), threads)
     elif to.size and beta:
         add_scaled(None, to, gradient.layout, gradient.size, gradient.element, float(beta))
     else:
@@ -167,7 +167,7 @@ def repeatable(
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:  # fmt: skip
     """`conv2d_weight` of arrays like these: a function of `x`, `grad_output` and a result of the right shape and type,
     none of which it looks at."""
-    kept = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), False)
+    kept = checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), False)
     kept = kept._replace(x=None, dy=None)
 
     def computed(x: np.ndarray, grad_output: np.ndarray, out: np.ndarray) -> None:
@@ -184,7 +184,16 @@ def _route(gradient: WeightGradient, threads: int) -> WeightRoute:
     return best_sums(_task(gradient, threads), Arrays(gradient.x.strides, gradient.dy.strides))
 
 
-def _sum(route: WeightRoute, g: WeightGradient, workspace, out: np.ndarray, beta: float, threads: int) -> None:
+class Sums(Protocol):
+    """What computes sums; `layout` and `shape` are theirs."""
+
+    layout: Layout
+    shape: tuple[int, ...]
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, workspace: np.ndarray | None = None) -> np.ndarray: ...
+
+
+def write_sums(route: Sums, g: WeightGradient, workspace, out: np.ndarray, beta: float, threads: int) -> None:
     """Sum a gradient, and write it to `out` in its layout and type."""
     sums, layout, shape = route(g.x, g.dy, workspace), route.layout, route.shape
     sum_type = {4: "f32", 8: "f64"}[sums.itemsize]
@@ -353,7 +362,7 @@ def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    gradient = _checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
+    gradient = checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), transposed)
     threads = check_threads(threads)
     task = _task(gradient, threads)
     rows = task.problem.types.wide.rows

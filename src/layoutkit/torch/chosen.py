@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from ..choosing.cache import Cache
 from ..convolutions.order import reproducible
-from . import kernels, operators
+from . import kernels, operators, small
+from .dispatching import THREAD, dispatches_to_kernel
 from .functions import attributes_of
 from .memory import gives_channels_last, is_channels_last
 from .trials import Trial
@@ -83,7 +84,7 @@ class _Chosen(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         (x, w), needs, a, choice = ctx.saved_tensors, ctx.needs_input_grad, ctx.a, ctx.choice
-        if torch.is_grad_enabled() or reproducible() or not operators.dispatches_to_kernel(dy, x, w):
+        if torch.is_grad_enabled() or reproducible() or not dispatches_to_kernel(dy, x, w):
             return *operators.conv_gradients(x, w, dy, needs[:3], a), None, None
         dx = dw = None
         if needs[0]:
@@ -93,7 +94,7 @@ class _Chosen(torch.autograd.Function):
         if needs[1]:
             kernel, form = w.shape[2:], (*a[:-1], is_channels_last(w))
             dw = choice.weight.call(lambda: kernels.conv_weight(x, dy, kernel, *form), lambda: _torchs(dy, x, w, a, 1))
-        return dx, dw, operators.bias_gradient(dy) if needs[2] else None, None, None
+        return dx, dw, small.bias_gradient(dy) if needs[2] else None, None, None
 
 
 def _torchs(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, a: Sequence[Any], which: int) -> torch.Tensor:
@@ -130,13 +131,13 @@ def chosen_convolution(
         choice = _choices.get(key)
     except TypeError:  # attributes in lists
         return None
-    if _C._dispatch_tls_local_include_set() != operators.THREAD or torch.is_autocast_enabled("cpu"):
+    if _C._dispatch_tls_local_include_set() != THREAD or torch.is_autocast_enabled("cpu"):
         return None
     if choice is not None and choice.is_torchs():
         return TORCHS[x.dim() - 2](x, weight, bias, *attributes)
     if _C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return None
-    if not operators.dispatches_to_kernel(x, weight, bias) or not _fits(x, weight, bias, attributes[-1]):
+    if not dispatches_to_kernel(x, weight, bias) or not _fits(x, weight, bias, attributes[-1]):
         return None
     stride, pads, dilation, groups = attributes_of("layoutkit.torch.conv", weight, *attributes)
     if pads[::2] != pads[1::2]:

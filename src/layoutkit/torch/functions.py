@@ -10,8 +10,9 @@ import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
 from ..convolutions.problem import MAX_SIZE, in_sizes
-from . import operators
+from . import direct, operators
 from .memory import gives_channels_last
+from .small import CONV, CONV_TRANSPOSE
 
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -154,14 +155,19 @@ def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) ->
     TypeError, ValueError
         Types, shapes or attributes do not fit.
     """
+    if (y := direct.conv(input, weight, bias, stride, padding, dilation, groups)) is not None:
+        return y
     if has_torch_function((input, weight, bias)):
         attributes = stride, padding, dilation, groups
         return handle_torch_function(conv, (input, weight, bias), input, weight, bias, *attributes)
+    given = input, weight, bias, stride, padding, dilation, groups
     what = f"layoutkit.torch.conv{_rank('conv', weight)}d"
     stride, pads, dilation, groups = attributes_of(what, weight, stride, padding, dilation, groups)
     outputs, inputs = weight.shape[:2]
     x, w, bias = _tensors(what, input, weight, bias, inputs * groups, outputs, groups)
-    y = operators.conv(x, w, bias, stride, pads, dilation, groups, gives_channels_last(x, w))
+    a = stride, pads, dilation, groups, gives_channels_last(x, w)
+    y = operators.conv(x, w, bias, *a)
+    direct.keep(CONV, given, (x, w, bias), *a)
     return y if x.dim() == input.dim() else y.squeeze(0)
 
 
@@ -191,9 +197,13 @@ def conv_transpose(
     TypeError, ValueError
         Types, shapes or attributes do not fit.
     """
+    y = direct.conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    if y is not None:
+        return y
     if has_torch_function((input, weight, bias)):
         attributes = stride, padding, output_padding, groups, dilation
         return handle_torch_function(conv_transpose, (input, weight, bias), input, weight, bias, *attributes)
+    given = input, weight, bias, stride, padding, output_padding, groups, dilation
     rank = _rank("conv_transpose", weight)
     what = f"layoutkit.torch.conv_transpose{rank}d"
     if isinstance(padding, str):
@@ -208,5 +218,7 @@ def conv_transpose(
     size = [n + extra for n, extra in zip(minimal, output_padding)]
     if min(size) < 1:
         raise ValueError(f"{what}: an input of {tuple(x.shape[2:])} padded by {padding} has no output")
-    y = operators.conv_transpose(x, w, bias, size, stride, pads, dilation, groups, gives_channels_last(x, w))
+    a = size, stride, pads, dilation, groups, gives_channels_last(x, w)
+    y = operators.conv_transpose(x, w, bias, *a)
+    direct.keep(CONV_TRANSPOSE, given, (x, w, bias), *a)
     return y if x.dim() == input.dim() else y.squeeze(0)

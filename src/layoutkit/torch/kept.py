@@ -18,10 +18,10 @@ from ..convolutions.conv import Conv1d, Conv2d, Conv3d
 from ..convolutions.order import reproducible
 from ..grad.arguments import outputs
 from .chosen import TORCHS
+from .dispatching import dispatches_to_kernel
 from .functions import TYPES, attributes_of
 from .kernels import pairs
 from .memory import filter_view, gives_channels_last, memory, new, view
-from .operators import dispatches_to_kernel
 from .threads import on_torch_threads
 from .trials import Trial
 

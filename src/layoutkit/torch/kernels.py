@@ -19,6 +19,7 @@ from ..convolutions.order import reproducible
 from ..convolutions.problem import Pairs, in_sizes
 from ..grad.arguments import outputs
 from ..grad.weight import repeatable
+from . import small
 from .memory import Form, filter_view, memory, new, view
 from .threads import on_torch_threads
 
@@ -68,8 +69,16 @@ def new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> to
     return new(x, (x.shape[0], w.shape[0], *out_size), channels_last)
 
 
-@on_torch_threads
 def conv(x, w, bias, *attributes) -> torch.Tensor:
+    result = small.run(small.CONV, x, w, bias, *attributes)
+    if result is None:
+        result = _conv(x, w, bias, *attributes)
+        small.keep(small.CONV, x, w, bias, result, None, *attributes)
+    return result
+
+
+@on_torch_threads
+def _conv(x, w, bias, *attributes) -> torch.Tensor:
     key = _key("conv", x, w, (), attributes)
     kept = _kept.get(key)
     if kept is not None:
@@ -101,8 +110,16 @@ def new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, chan
     return new(x, (x.shape[0], w.shape[1] * groups, *size), channels_last)
 
 
-@on_torch_threads
 def conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
+    result = small.run(small.CONV_TRANSPOSE, x, w, bias, size, *attributes)
+    if result is None:
+        result = _conv_transpose(x, w, bias, size, *attributes)
+        small.keep(small.CONV_TRANSPOSE, x, w, bias, result, size, *attributes)
+    return result
+
+
+@on_torch_threads
+def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
     key = _key("conv_transpose", x, w, size, attributes)
     kept = _kept.get(key)
     if kept is not None:
@@ -126,8 +143,16 @@ def new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_l
     return new(x, (dy.shape[1], x.shape[1] // groups, *kernel), channels_last)
 
 
-@on_torch_threads
 def conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
+    result = small.run(small.CONV_WEIGHT, x, dy, None, kernel, *attributes)
+    if result is None:
+        result = _conv_weight(x, dy, kernel, *attributes)
+        small.keep(small.CONV_WEIGHT, x, dy, None, result, kernel, *attributes)
+    return result
+
+
+@on_torch_threads
+def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
     key = _key("conv_weight", x, dy, kernel, attributes)
     kept = _kept.get(key)
     if kept is not None:

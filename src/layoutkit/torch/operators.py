@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 from torch import _C
-from torch._C import DispatchKey, DispatchKeySet
+from torch._C import DispatchKeySet
 from torch.autograd import forward_ad
 from torch.nn import functional
 
 from ..convolutions.problem import out_sizes
-from . import kernels
+from . import kernels, small
+from .dispatching import dispatches_to_kernel
 from .kernels import pairs
 from .memory import is_channels_last
 from .transforms import Rule, by_filter, by_gradient, transformed
@@ -43,7 +44,7 @@ class _Conv(torch.autograd.Function):
         return None, *conv_gradients(*ctx.saved_tensors, dy, ctx.needs_input_grad[1:4], ctx.a), None
 
 
-class _ConvTranspose(torch.autograd.Function):
+class ConvTranspose(torch.autograd.Function):
     """x = conv_transpose(y, w) + bias"""
 
     @staticmethod
@@ -57,16 +58,17 @@ class _ConvTranspose(torch.autograd.Function):
         (y, w), needs, a = ctx.saved_tensors, ctx.needs_input_grad, ctx.a
         size, (stride, padding, dilation, *_) = y.shape[2:], a
         dy = dw = None
+        direct = _is_direct(dx, y, w)
         if needs[1]:
-            dy = conv(dx, w, None, *a)[(..., *(slice(n) for n in size))]
+            dy = (kernels.conv if direct else conv)(dx, w, None, *a)[(..., *(slice(n) for n in size))]
         if needs[2]:
             # With dilation, output_padding can exceed the stride, and conv(dx) has more outputs than `y`.
             extra = [
                 n - m for n, m in zip(out_sizes(dx.shape[2:], w.shape[2:], stride, pairs(padding), dilation), size)
             ]
             full = functional.pad(y, [n for e in reversed(extra) for n in (0, e)]) if any(extra) else y
-            dw = _filter_like(w, dx, full, a)
-        return None, dy, dw, bias_gradient(dx) if needs[3] else None, None, None
+            dw = _filter_like(w, dx, full, a, direct)
+        return None, dy, dw, bias_gradient(dx, direct) if needs[3] else None, None, None
 
 
 class _ConvWeight(torch.autograd.Function):
@@ -85,23 +87,34 @@ class _ConvWeight(torch.autograd.Function):
         return None, dx, conv(x, dw, None, *ctx.a) if needs[2] else None, None, None
 
 
-def _filter_like(w: torch.Tensor, x: torch.Tensor, dy: torch.Tensor, a: Sequence[Any]) -> torch.Tensor:
+def _filter_like(
+    w: torch.Tensor, x: torch.Tensor, dy: torch.Tensor, a: Sequence[Any], direct: bool = False
+) -> torch.Tensor:
     """The gradient of `w`, in its format."""
-    return conv_weight(x, dy, w.shape[2:], *a[:-1], is_channels_last(w))
+    sums = kernels.conv_weight if direct else conv_weight
+    return sums(x, dy, w.shape[2:], *a[:-1], is_channels_last(w))
 
 
 def conv_gradients(
     x: torch.Tensor, w: torch.Tensor, dy: torch.Tensor, needs: Sequence[bool], a: Sequence[Any]
 ) -> tuple[torch.Tensor | None, ...]:
     """Those of the input, the filter and the bias of `conv`, as far as they are needed."""
-    dx = conv_transpose(dy, w, None, x.shape[2:], *a) if needs[0] else None
-    dw = _filter_like(w, x, dy, a) if needs[1] else None
-    return dx, dw, bias_gradient(dy) if needs[2] else None
+    direct = _is_direct(dy, x, w)
+    dx = (kernels.conv_transpose if direct else conv_transpose)(dy, w, None, x.shape[2:], *a) if needs[0] else None
+    dw = _filter_like(w, x, dy, a, direct) if needs[1] else None
+    return dx, dw, bias_gradient(dy, direct) if needs[2] else None
 
 
-def bias_gradient(dy: torch.Tensor) -> torch.Tensor:
+def _is_direct(*tensors: torch.Tensor) -> bool:
+    """Whether gradients are computed by kernels straight away: they need none themselves, and nothing traces."""
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0:
+        return False
+    return dispatches_to_kernel(*tensors)
+
+
+def bias_gradient(dy: torch.Tensor, direct: bool = False) -> torch.Tensor:
     """The gradient of a bias."""
-    return dy.sum((0, *range(2, dy.dim())))
+    return small.bias_gradient(dy) if direct else dy.sum((0, *range(2, dy.dim())))
 
 
 # Autograd and dispatch. `keys` are the dispatch keys of a call, or None to call the kernel directly.
@@ -113,19 +126,6 @@ def _below(operator: Any, kernel: Kernel, keys: DispatchKeySet | None, *args: An
         return kernel(*args)
     with _C._AutoDispatchBelowAutograd():
         return operator.redispatch(keys & _C._after_autograd_keyset, *args)
-
-
-# The dispatch keys of a plain tensor, and those of a thread without tracing, batching or other modes.
-TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
-TENSOR = TENSOR.add(DispatchKey.AutocastCPU)
-THREAD = DispatchKeySet(DispatchKey.BackendSelect).add(DispatchKey.ADInplaceOrView)
-
-
-def dispatches_to_kernel(*args: Any) -> bool:
-    """Whether torch's dispatcher would go to autograd and then straight to the kernel."""
-    if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
-        return False
-    return all([_C._dispatch_keys(t) == TENSOR for t in args if isinstance(t, torch.Tensor)])
 
 
 def _operator(
@@ -166,7 +166,7 @@ conv = _operator(
 )  # fmt: skip
 conv_transpose = _operator(
     f"conv_transpose(Tensor input, Tensor weight, Tensor? bias, SymInt[] size, {ATTRIBUTES}) -> Tensor",
-    kernels.conv_transpose, kernels.new_conv_transpose, _ConvTranspose, 4, by_filter,
+    kernels.conv_transpose, kernels.new_conv_transpose, ConvTranspose, 4, by_filter,
 )  # fmt: skip
 conv_weight = _operator(
     f"conv_weight(Tensor input, Tensor grad_output, SymInt[] kernel, {ATTRIBUTES}) -> Tensor",

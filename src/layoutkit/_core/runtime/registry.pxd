@@ -7,3 +7,4 @@ cdef int k_step_of(const lk_kernel *row) noexcept
 cdef const lk_types *types_named(str name) except NULL
 cdef int element_bytes(int element) noexcept
 cdef str element_name(int element)
+cdef int isa_in_use() noexcept

@@ -89,6 +89,11 @@ def isa():
     return _active_name
 
 
+cdef int isa_in_use() noexcept:
+    """Its number, for what compares."""
+    return _active
+
+
 def use_isa(str name):
     """Use instruction set `name` for plans made from now on; returns the one used before."""
     global _active, _active_name

@@ -1,0 +1,19 @@
+from collections.abc import Callable
+from typing import Any
+
+from .small import Small
+
+class SmallCalls:
+    kept: dict[bytes, Small | None]
+    most: int
+    def __init__(
+        self, torch: Any, forward_ad: Any, thread: Any, generation: Any, watchers: list[Any], most: int
+    ) -> None: ...  # fmt: skip
+    def keep(self, small: Small | None, kind: int, first: Any, second: Any, third: Any, *attributes: Any) -> None: ...
+    def find(self, kind: int, first: Any, second: Any, third: Any, *attributes: Any) -> Small | bool | None: ...
+    def run(self, kind: int, first: Any, second: Any, third: Any, *attributes: Any) -> Any: ...
+    def over(self, small: Small, first: Any, second: Any, third: Any) -> Any: ...
+    def has_no_gradients(self, *tensors: Any) -> bool: ...
+    def call(
+        self, kind: int, differentiable: Callable[..., Any], first: Any, second: Any, third: Any, *attributes: Any
+    ) -> Any: ...
