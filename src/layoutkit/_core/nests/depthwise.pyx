@@ -20,7 +20,7 @@ from .executor import NOTHING, Footprint
 from ..kernels.depthwise cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
 from ..kernels.elementwise cimport lk_epilogue
 from ..ndarray cimport NPY_INT32, NPY_INT64, NPY_UINT32
-from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share, share_of
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 
 cdef enum:
@@ -56,7 +56,7 @@ cdef class Depthwise(Executor):
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[5]
     cdef int64_t channels, padded, run_channels, vector_channels, runs, vectors, pixels, depth, taps
-    cdef int64_t pairs, bands    # of output rows of an image
+    cdef int64_t bands, pairs    # of output rows of an image; of such rows of a band
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef int64_t *copy_at        # of each row of the local copy: where it is copied from
@@ -95,11 +95,11 @@ cdef class Depthwise(Executor):
         self.run_channels, self.vector_channels = run, vector_channels
         self.runs = ceil_div(padded, run)
         self.vectors = ceil_div(run, vector_channels)
-        self.pairs = ceil_div(g.out[1], 2)
-        self.bands = max(1, min(self.pairs, self.threads))
+        self.bands = max(1, min(ceil_div(g.out[1], 2), self.threads))
+        self.pairs = ceil_div(ceil_div(g.out[1], self.bands), 2)
         self.taps = g.kernel[0] * g.kernel[1]
         self.ws_thread = 2 * aligned(sizeof(uint32_t) * self.taps)
-        self.total = g.n * self.runs * g.out[0] * self.pairs
+        self.total = g.n * self.bands * self.runs * g.out[0] * self.pairs
         self.step = 0
         if pixels * g.stride[2] in (g.dilation[2], 2 * g.dilation[2]):  # the steps that kernels have
             self.step = pixels * g.stride[2] // g.dilation[2]
@@ -250,7 +250,7 @@ cdef class Depthwise(Executor):
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(sizeof(uint32_t) * self.taps))
         cdef uint32_t *copy_inside = <uint32_t *>(workspace + 2 * aligned(sizeof(uint32_t) * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, first, t, band, pairs, planes = self.runs * g.out[0]
+        cdef int64_t n, run, plane, pair, row, rest, vector, first, t, band
         cdef int64_t vector_bytes = self.depth * self.taps * g.kernel[2] * self.lanes * self.w_item  # of the filter
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
@@ -266,12 +266,15 @@ cdef class Depthwise(Executor):
         if self.copies:
             d.copy = <char *>copy_inside + aligned(sizeof(uint32_t) * self.copies)
         while task < end or more(tasks, &task, &end):
-            n, rest = task // (planes * self.pairs), task % (planes * self.pairs)
-            band = share_of(self.pairs, self.bands, rest // planes)
-            first = share(self.pairs, self.bands, band)
-            rest, pairs = rest - first * planes, share(self.pairs, self.bands, band + 1) - first
-            pair, rest = first + rest % pairs, rest // pairs
-            plane, run = rest % g.out[0], rest // g.out[0]
+            pair, rest = task % self.pairs, task // self.pairs
+            plane, rest = rest % g.out[0], rest // g.out[0]
+            run, rest = rest % self.runs, rest // self.runs
+            band, n = rest % self.bands, rest // self.bands
+            row = share(g.out[1], self.bands, band) + 2 * pair
+            task += 1
+            d.rows = <int>min(2, share(g.out[1], self.bands, band + 1) - row)
+            if d.rows <= 0:
+                continue  # of a band that has fewer rows than others
             vector = run * self.vectors
             d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.vector_channels)
             d.x_lanes, d.y_lanes, d.full = self.x_lanes + vector * self.depth, self.y_lanes + vector, self.full + vector
@@ -279,17 +282,16 @@ cdef class Depthwise(Executor):
                 d.order, d.x_at = self.order + vector * self.depth * self.lanes, self.x_at + vector * self.depth
             if self.copies:
                 d.copy_bytes = self.copy_bytes + vector
-            d.rows = <int>min(2, g.out[1] - 2 * pair)
             d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
-                   + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])
+                   + (row * g.stride[1] - g.before[1]) * self.x_stride[3])
             if not (self.permutes and self.gathered):
                 d.x += run * self.x_stride[1]
             d.y = (y + n * self.y_stride[0] + run * self.y_stride[1] + plane * self.y_stride[2]
-                   + 2 * pair * self.y_stride[3])
+                   + row * self.y_stride[3])
             d.w = w + vector * vector_bytes
             if bias != NULL:
                 d.bias = bias + vector * self.lanes * self.sum_item
-            self.rows_inside(plane, 2 * pair, d.rows, inside, square)
+            self.rows_inside(plane, row, d.rows, inside, square)
             if self.copies:
                 memset(copy_inside, 0, sizeof(uint32_t) * self.copies)
                 for t in range(self.taps):
@@ -300,7 +302,6 @@ cdef class Depthwise(Executor):
                 first = run * self.run_channels
                 self.epilogue_rows(epilogue, y, d.y - y, self.pixel, d.rows * g.out[2], first,
                                    min(self.run_channels, self.channels - first))
-            task += 1
 
     cdef inline void rows_inside(self, int64_t plane, int64_t row, int rows, uint32_t *inside,
                                  uint32_t *square) noexcept nogil:

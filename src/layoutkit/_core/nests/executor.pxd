@@ -33,14 +33,14 @@ cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
-    """The start of the i-th of `parts` even shares of `total`."""
-    return total // parts * i + min(i, total % parts)
+    """The start of the i-th of `parts` even shares of `total`: the i-th part of it, rounded down, so that what two
+    threads share by halves they also share by halves if it is cut into any even number of parts first."""
+    return total // parts * i + total % parts * i // parts
 
 
 cdef inline int64_t share_of(int64_t total, int64_t parts, int64_t at) noexcept nogil:
     """Which of `parts` even shares of `total` has `at`."""
-    cdef int64_t least = total // parts, larger = total % parts * (least + 1)
-    return at // (least + 1) if at < larger else total % parts + (at - larger) // least
+    return ((at + 1) * parts - 1) // total
 
 
 cdef inline int64_t aligned(int64_t n) noexcept nogil:

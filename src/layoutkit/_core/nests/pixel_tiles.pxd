@@ -43,6 +43,7 @@ cdef class PixelTiles:
     cdef int set_cycles(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1
     cdef void cut_tiles(self, int64_t height) noexcept nogil
     cdef int keep_shares(self) except -1
+    cdef bint owns_tiles(self) noexcept nogil
     cdef void cut_evenly(self) noexcept nogil
     cdef void cut_listed(self, int64_t height) noexcept nogil
     cdef void sum_cycles(self) noexcept nogil

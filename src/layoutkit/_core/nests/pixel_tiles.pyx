@@ -233,10 +233,16 @@ cdef class PixelTiles:
             self.sum_cycles()
         else:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
+            if self.owns_tiles():
+                self.period_tiles = self.tiles = ceil_div(self.tiles, self.threads) * self.threads
             self.cut_evenly()
         self.period_blocks = max(1, ceil_div(self.period_tiles, self.max_block_tiles))
-        if self.by_pixels and self.period_tiles >= OWN_TILES * self.threads and self.period_rows == self.rows:
+        if self.owns_tiles():
             self.period_blocks = min(ceil_div(self.period_blocks, self.threads) * self.threads, self.period_tiles)
+
+    cdef bint owns_tiles(self) noexcept nogil:
+        """Whether threads have tiles of their own."""
+        return self.by_pixels and self.period_tiles >= OWN_TILES * self.threads and self.period_rows == self.rows
 
     cdef void cut_evenly(self) noexcept nogil:
         """Set the rows of tiles that are not listed, and their cycles."""
@@ -310,7 +316,7 @@ cdef class PixelTiles:
         """The first row of a tile, in its period."""
         if self.listed:
             return self.first[tile % self.period_tiles]
-        return min(self.rows, self.rows_at_once * (self.low * tile + min(tile, self.taller)))
+        return min(self.rows, self.rows_at_once * share(ceil_div(self.rows, self.rows_at_once), max(1, self.tiles), tile))
 
     cdef int64_t height(self, int64_t tile) noexcept nogil:
         """The rows of a tile."""

@@ -42,6 +42,9 @@ KERNEL_TAP_SECONDS = 0.08e-9
 FUNCTION_SECONDS = 0.3e-9  # of an element, where a step of an elementwise kernel is no mere sum, product or comparison
 VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # they copy nothing
 STEP_SECONDS = 5e-6  # overhead of a step of a program
+# Threads have bands of pixels of their own from step to step. What else they read or write another core holds:
+HANDED_BYTES_PER_SECOND = 8e9  # and comes so fast to each of them
+SEAM_BYTES = 1 << 10  # that are read ahead beyond the end of a band, in each piece of memory that it consists of
 ROUNDED_ONCE = 0.5  # ulp
 FLOAT = StoredType("float32")
 FEW_CHANNELS = 4  # a convolution of at most so many is also costed with other layouts of its result
@@ -65,7 +68,7 @@ class Costs:
         seconds, priced = self._moves_of(of)
         new = [pair for pair in pairs if not priced[pair]]
         for pair in new:
-            seconds[pair], priced[pair] = _move_seconds(self._move(of, *pair)), True
+            seconds[pair], priced[pair] = _move_seconds(self._move(of, *pair)) + self._handed(of), True
         return len(new)
 
     def _moves_of(self, of: Known) -> tuple[np.ndarray, np.ndarray]:
@@ -76,12 +79,23 @@ class Costs:
             n = len(layouts_of(len(of.shape)))
             same, measuring = np.eye(n, dtype=bool), tuning.mode() == "measure"
             with scaled(this_machine()):
-                least = self._move(of, PLAIN, PLAIN).least_estimate()
+                least = self._move(of, PLAIN, PLAIN).least_estimate() + self._handed(of)
             found = self._moves[key] = np.where(same, 0.0, least), same
             if measuring or self._measured:
                 pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
                 self.price(of, [pair for pair in pairs if measuring or self._move(of, *pair).key in self._measured])
         return found
+
+    def _handed(self, of: Known) -> float:
+        """Seconds of a reorder, whose threads share other pieces of a tensor than those of the steps around it."""
+        threads = useful_threads(of.itemsize * prod(of.shape), self.threads)
+        return _foreign_seconds(of.itemsize * prod(of.shape), threads)
+
+    def _seams(self, of: Known) -> np.ndarray:
+        """Seconds by layout that threads wait at the ends of their bands of a tensor, in a step that reads or writes it."""
+        layouts, nbytes = layouts_of(len(of.shape)), of.itemsize * prod(of.shape)
+        pieces = [of.shape[0] * (-(-of.shape[1] // layout.block(1)) if i != LAST else 1) for i, layout in enumerate(layouts)]
+        return np.array([_foreign_seconds(min(nbytes, n * self.threads * SEAM_BYTES), self.threads) for n in pieces])
 
     def _move(self, of: Known, source: int, result: int) -> ReorderProblem:
         layouts = layouts_of(len(of.shape))
@@ -99,7 +113,9 @@ class Costs:
         alike = f.problem(x.shape)
         seconds = self._convolutions.get((x.shape, alike))
         if seconds is None:
-            seconds = self._convolutions[x.shape, alike] = self._estimated(f, alike, node, known)
+            seconds = self._estimated(f, alike, node, known)
+            seconds += self._seams(x)[:, None] + self._seams(known[node.outputs[0]])
+            self._convolutions[x.shape, alike] = seconds
         return seconds
 
     def _transposed(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
@@ -160,6 +176,12 @@ def convolution_kinds(x: Known) -> list[tuple[int, int]]:
 def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:
     """Those of a Transpose that moves the channels behind the pixels, or back: where elements move, and where not."""
     return [(PLAIN, PLAIN), (LAST, PLAIN) if channels_moved(node, len(x.shape)) == TO_LAST else (PLAIN, LAST)]
+
+
+def _foreign_seconds(nbytes: int, threads: int) -> float:
+    """Seconds that each of so many threads waits, who share these bytes and find none of them in its own caches but by
+    chance."""
+    return nbytes * (threads - 1) / threads**2 / HANDED_BYTES_PER_SECOND
 
 
 def _functions(node: Node, known: Mapping[str, Known]) -> int:
