@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from ...convolutions.phases import TransposedTask
 from ...convolutions.problem import ConvProblem
 from ...convolutions.task import ConvTask
 from ...formats.layout import Layout
+from ...formats.view import is_view
 from ...reorders.problem import ReorderProblem, useful_threads
 from ...reorders.reorder import reorder
 from ..ir import Node
@@ -44,6 +46,7 @@ VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # they copy no
 STEP_SECONDS = 5e-6  # overhead of a step of a program
 # Threads have bands of pixels of their own from step to step. What else they read or write another core holds:
 HANDED_BYTES_PER_SECOND = 8e9  # and comes so fast to each of them
+CACHE_BYTES = 1 << 20  # of a core, roughly: what does not fit comes from memory, whoever wrote it
 SEAM_BYTES = 1 << 10  # that are read ahead beyond the end of a band, in each piece of memory that it consists of
 ROUNDED_ONCE = 0.5  # ulp
 FLOAT = StoredType("float32")
@@ -76,13 +79,16 @@ class Costs:
         key = *of.shape, of.itemsize
         found = self._moves.get(key)
         if found is None:
-            n = len(layouts_of(len(of.shape)))
-            same, measuring = np.eye(n, dtype=bool), tuning.mode() == "measure"
+            layouts, measuring = layouts_of(len(of.shape)), tuning.mode() == "measure"
+            n = len(layouts)
+            same = np.zeros((n, n), bool)
+            for i, j in product(range(n), repeat=2):
+                same[i, j] = same_bytes(layouts[i], layouts[j], of.shape)
             with scaled(this_machine()):
                 least = self._move(of, PLAIN, PLAIN).least_estimate() + self._handed(of)
             found = self._moves[key] = np.where(same, 0.0, least), same
             if measuring or self._measured:
-                pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+                pairs = [(i, j) for i in range(n) for j in range(n) if not same[i, j]]
                 self.price(of, [pair for pair in pairs if measuring or self._move(of, *pair).key in self._measured])
         return found
 
@@ -92,10 +98,12 @@ class Costs:
         return _foreign_seconds(of.itemsize * prod(of.shape), threads)
 
     def _seams(self, of: Known) -> np.ndarray:
-        """Seconds by layout that threads wait at the ends of their bands of a tensor, in a step that reads or writes it."""
-        layouts, nbytes = layouts_of(len(of.shape)), of.itemsize * prod(of.shape)
-        pieces = [of.shape[0] * (-(-of.shape[1] // layout.block(1)) if i != LAST else 1) for i, layout in enumerate(layouts)]
-        return np.array([_foreign_seconds(min(nbytes, n * self.threads * SEAM_BYTES), self.threads) for n in pieces])
+        """Seconds by layout that threads wait at the ends of their bands of a tensor, which a step reads or writes."""
+        nbytes, seconds = of.itemsize * prod(of.shape), []
+        for i, layout in enumerate(layouts_of(len(of.shape))):
+            pieces = of.shape[0] * (1 if i == LAST else -(-of.shape[1] // layout.block(1)))
+            seconds.append(_foreign_seconds(min(nbytes, pieces * self.threads * SEAM_BYTES), self.threads))
+        return np.array(seconds)
 
     def _move(self, of: Known, source: int, result: int) -> ReorderProblem:
         layouts = layouts_of(len(of.shape))
@@ -167,6 +175,11 @@ class Costs:
         return [of_kernel if kernel else of_numpy for kernel in kernels]
 
 
+def same_bytes(src: Layout, dst: Layout, shape: Sequence[int]) -> bool:
+    """Whether a tensor of this shape is the same array in both layouts, as one of a single pixel mostly is."""
+    return prod(src.physical_shape(shape)) == prod(dst.physical_shape(shape)) and is_view(src, dst, shape)
+
+
 def convolution_kinds(x: Known) -> list[tuple[int, int]]:
     """The kinds of layouts of input and result that are considered for convolutions of a tensor."""
     kinds = range(len(layouts_of(len(x.shape))))
@@ -179,9 +192,9 @@ def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:
 
 
 def _foreign_seconds(nbytes: int, threads: int) -> float:
-    """Seconds that each of so many threads waits, who share these bytes and find none of them in its own caches but by
-    chance."""
-    return nbytes * (threads - 1) / threads**2 / HANDED_BYTES_PER_SECOND
+    """Seconds that each of so many threads waits that share these bytes, of which all but its part are in the caches of
+    others."""
+    return min(nbytes, threads * CACHE_BYTES) * (threads - 1) / threads**2 / HANDED_BYTES_PER_SECOND
 
 
 def _functions(node: Node, known: Mapping[str, Known]) -> int:

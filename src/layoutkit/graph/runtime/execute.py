@@ -19,7 +19,7 @@ from ...reorders.binding import UNCHANGED, compiled
 from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
 from ..ir import Node
-from ..layout.costs import FLOAT, VIEWS, Costs, array_type, conversion
+from ..layout.costs import FLOAT, VIEWS, Costs, array_type, conversion, same_bytes
 from ..layout.plan import LayoutPlan
 from ..operators import OPERATORS, StoredType, run
 from ..operators.base import own_type
@@ -98,8 +98,12 @@ class Program:
             return place
         source, shape = (name, self._kinds[name]), self.known[name].shape
         src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
-        self.result(name, kind)
-        self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, UNCHANGED)
+        if same_bytes(src, dst, shape) and self._tensors.contiguous(source):
+            self._tensors.views[place] = source, dst.physical_shape(shape)
+            self.steps.append(Step(f"{src} > {dst}", "reorder", None, (source,), (place,), views=True))
+        else:
+            self.result(name, kind)
+            self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, UNCHANGED)
         self._available.add(place)
         return place
 
