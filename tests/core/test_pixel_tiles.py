@@ -115,3 +115,12 @@ def test_threads_share_channels_or_pixels():
         first, second = tiles.of_threads()
         assert first | second == set(range(tiles.tiles))
         assert len(first & second) <= 1 if by_pixels else first == second
+
+
+@given(st.integers(1, 60), st.sampled_from(SIZES), st.integers(2, 5), st.integers(1, 1000))
+def test_threads_have_the_same_pixels_whatever_the_tiles(size, sizes, threads, most):
+    tiles = tiling(square(size, 1), sizes, (64, 64, 64), True, most, threads, True)
+    if tiles.tiles >= 2 * threads:
+        of_threads = tiles.of_threads()
+        assert {len(each) for each in of_threads} == {tiles.tiles // threads}
+        assert not set.intersection(*of_threads)
