@@ -50,8 +50,9 @@ def _quantise(path: Path, to: Path, shapes: Mapping[str, Sequence[int]]) -> None
     onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     model = onnx.load(options.optimized_model_filepath)
     model.ir_version = 8
+    version = max(of.version for of in model.opset_import if of.domain in ("", "ai.onnx"))
     del model.opset_import[:]
-    model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
+    model.opset_import.append(onnx.helper.make_opsetid("", max(OPSET, version)))
     inputs = [i for i in model.graph.input if i.name in shapes]  # not what initialises
     del model.graph.input[:]
     model.graph.input.extend(inputs)

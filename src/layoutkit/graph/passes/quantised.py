@@ -12,10 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import Graph, Node, renamed
-from ..operators import Known, StoredType
-from ..operators.base import MAX_RANK
+from ..operators import Known
+from ..operators.kernels.casts import meant_by
 
-INTEGERS = "uint8", "int8"
 MULTIPLY = "Conv", "Gemm", "MatMul"
 
 
@@ -27,8 +26,8 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     for node in graph.nodes:
         if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
             continue
-        stored, readers = _stored(node, known), users.get(node.outputs[0], [])
-        same = all(reader.op == "DequantizeLinear" and _stored(reader, known) == stored for reader in readers)
+        stored, readers = meant_by(node, known), users.get(node.outputs[0], [])
+        same = all(reader.op == "DequantizeLinear" and meant_by(reader, known) == stored for reader in readers)
         results = [reader.outputs[0] for reader in readers]
         replaceable = all(name not in graph.ends and known[name].value is None for name in results)
         if stored is None or not readers or not same or not replaceable:
@@ -50,20 +49,6 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
         node = _with_integers(node, known, makers)
         nodes.append(renamed(node.with_(outputs=tuple(names.get(o, o) for o in node.outputs)), names))
     return Graph(nodes, graph.inputs, graph.outputs, graph.constants)
-
-
-def _stored(node: Node, known: Mapping[str, Known]) -> StoredType | None:
-    """The integer type, scale and zero point of a QuantizeLinear or DequantizeLinear with a single scale."""
-    quantises = node.op == "QuantizeLinear"
-    real, integer = (known[name] for name in (node.inputs[0], node.outputs[0])[:: 1 if quantises else -1])
-    scale, zero = known[node.inputs[1]].value, known[node.inputs[2]].value if node.input(2) else np.zeros(1)
-    if scale is None or zero is None or scale.size != 1 or real.dtype != np.float32 or scale.dtype != np.float32:
-        return None
-    if not 1 <= len(real.shape) <= MAX_RANK:
-        return None
-    if str(integer.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
-        return None
-    return StoredType(str(integer.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
 
 
 def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:

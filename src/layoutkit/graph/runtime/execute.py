@@ -44,6 +44,7 @@ class Program:
         # Results of a node that are to be rounded: the kind of their layout, and the type in which they are computed.
         self._to_round: dict[str, tuple[int, StoredType]] = {}
         self._available: set[Place] = {(name, PLAIN) for name in plan.graph.inputs}
+        self._to_convert: dict[str, str] = {}  # tensors that are inputs in another type, until a step reads them
         for node, kinds in zip(plan.graph.nodes, plan.kinds):
             progress.step(f"{node.op} {node.name}")
             self._add(node, kinds)
@@ -91,6 +92,8 @@ class Program:
     def operand(self, name: str, kind: int, stored: StoredType | None = None) -> Place:
         """A tensor in a kind of layout, by a reorder if it has another one so far, and in a type if it is stored in
         another one."""
+        if name in self._to_convert:
+            self._convert_input(name, kind)
         if stored not in (None, self.known[name].stored_type):
             return self._converted(name, kind, stored)
         place = name, self._kind(name, kind)
@@ -125,6 +128,13 @@ class Program:
         if place not in self._available:
             self._convert(name, source, self.known[name].stored_type, place, stored)
         return place
+
+    def _convert_input(self, name: str, kind: int) -> None:
+        """A tensor that is an input of the graph in another type, converted and reordered in one step to the layout
+        in which it is read first."""
+        x, self._kinds[name] = self._to_convert.pop(name), self._kind(name, kind)
+        place = name, self._kinds[name]
+        self._convert(name, (x, PLAIN), self.known[x].stored_type, place, self.known[name].stored_type)
 
     def _convert(self, name: str, source: Place, before: StoredType, place: Place, stored: StoredType) -> None:
         """Append a step that converts the numbers of a tensor to another type and layout."""
@@ -173,6 +183,8 @@ class Program:
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
         if self._view(node, kinds):
             pass
+        elif node.op == "Identity" and node.inputs[0] in self.plan.graph.inputs and self.known[node.outputs[0]].stored:
+            self._to_convert[node.outputs[0]] = node.inputs[0]
         elif kernel_of(node, self.known, kinds[0]) is not None:
             BUILDS[node.op](self, node, kinds)
         else:
@@ -182,7 +194,7 @@ class Program:
             self._convert(name, (f"{name} as {computed}", kind), computed, (name, kind), stored)
         self._to_round.clear()
         for name in node.outputs:
-            if name:
+            if name and name not in self._to_convert:
                 self._kinds[name] = kind = self._kind(name, kinds[1])
                 self._available.add((name, kind))
 

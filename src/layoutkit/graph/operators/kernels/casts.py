@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from ...ir import Node
-from ..base import MAX_RANK, Known
-from .base import Kernel
+from ..base import MAX_RANK, Known, StoredType
+from .base import F32, Kernel
 
 REALS = {"float16": 11, "float32": 24, "float64": 53}  # their bits of precision
 INTEGERS = {"bool": 1, "uint8": 8, "int8": 7, "uint16": 16, "int16": 15, "uint32": 32, "int32": 31, "int64": 63}
+BYTES = "uint8", "int8"
 
 
 def is_cast(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -24,4 +27,34 @@ def is_cast(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     return src in INTEGERS or (src in REALS and {src, dst} != {"float16", "float64"})
 
 
-KERNELS = {"Cast": Kernel(is_cast, strided=True)}
+def is_conversion(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether an Identity stores float32 numbers in another type than its input, or a QuantizeLinear or
+    DequantizeLinear has a single scale of integers of 8 bits."""
+    x, y = known[node.inputs[0]], known[node.outputs[0]]
+    if x.value is not None or not 1 <= len(x.shape) <= MAX_RANK:
+        return False
+    if node.op == "Identity":
+        return x.stored_type != y.stored_type
+    return meant_by(node, known) is not None
+
+
+def meant_by(node: Node, known: Mapping[str, Known]) -> StoredType | None:
+    """The integers of a QuantizeLinear or DequantizeLinear with a single scale: u8 or s8 that stand for float32."""
+    x, y = (known[name] for name in (node.inputs[0], node.outputs[0]))
+    real, integer = (x, y) if node.op == "QuantizeLinear" else (y, x)
+    scale = known[node.inputs[1]]
+    zero = known[node.inputs[2]].value if node.input(2) else np.zeros(1)
+    if scale.value is None or zero is None or scale.value.size != 1 or {real.dtype, scale.dtype} != {F32}:
+        return None
+    if not 1 <= len(x.shape) <= MAX_RANK:
+        return None
+    number = float(scale.value.reshape(-1)[0])
+    if str(integer.dtype) not in BYTES or node.attributes.get("block_size") or not 0 < number < np.inf:
+        return None
+    return StoredType(str(integer.dtype), number, int(zero.reshape(-1)[0]))
+
+
+KERNELS = {
+    "Cast": Kernel(is_cast, strided=True),
+    **dict.fromkeys(("Identity", "QuantizeLinear", "DequantizeLinear"), Kernel(is_conversion)),
+}
