@@ -69,7 +69,7 @@ def test_taps_in_the_padding_are_counted(size, kernel, stride, dilation, before,
 @pytest.mark.parametrize("key, savings", [(BASE, [2.25, 4, 5.0625]), (BASE.replace("k3x3", "k1x3"), [1.5, 2, 2.25])])
 def test_winograd_says_how_much_it_saves(key, savings):
     p = ConvTask.parse(key).problem
-    assert sorted(a.saving(p) for a in WINOGRAD) == savings
+    assert sorted(a.saving(p) for a in WINOGRAD if not a.parts) == savings
     assert all(a.saving(p) == 1 for a in ALGORITHMS if a not in WINOGRAD)
 
 

@@ -168,7 +168,26 @@ def test_winograd_is_exact_up_to_the_largest_sums_that_it_takes(isa, src, x, sig
     assert got[0, 3, 4, 0] == full and abs(full) <= 2**25
 
 
-def test_winograd_is_not_for_larger_sums_but_others_are():
+@pytest.mark.parametrize("isa", [isa for isa in registry.isas() if isa != "portable"])
+@pytest.mark.parametrize("channels, depth", [(113, 1), (230, 1), (60, 3), (115, 2)])
+@pytest.mark.parametrize("dst", ["float32", "uint8"])
+def test_winograd_in_parts_is_exact_beyond_the_range_of_one_transform(isa, channels, depth, dst):
+    rng = np.random.default_rng(channels)
+    image = rng.integers(0, 256, (2, depth + 1, 7, 10, channels)).astype(np.uint8)
+    image[0] = 255
+    w = np.full((33, channels, depth, 3, 3), 127, np.int8)
+    w[1::3], w[2::3] = -128, rng.integers(-128, 128, w[2::3].shape)
+    options = dict(padding=(0, 1, 1), layout="NDHWC", zero_point=3, scale=np.float32(2**-20), dtype=("uint8", dst))
+    bias = rng.integers(-1000, 1000, 33).astype(np.int32)
+    with using_isa(isa):
+        for threads in (1, 2):
+            op = lk.Conv3d(w, bias, algorithm="winograd", threads=threads, **options)
+            assert "in parts" in op.explain((2, channels, depth + 1, 7, 10))
+            want = lk.Conv3d(w, bias, algorithm="im2col", threads=threads, **options)(image)
+            np.testing.assert_array_equal(op(image), want)
+
+
+def test_winograd_is_not_for_larger_sums_that_are_not_rounded_but_others_are():
     image, w = np.full((1, 6, 6, 116), 255, np.uint8), np.full((8, 116, 3, 3), 127, np.int8)
     op = dict(padding=1, layout="NHWC", dtype=(np.uint8, np.int32))
     with pytest.raises(ValueError, match="algorithm 'winograd' is not for this filter"):

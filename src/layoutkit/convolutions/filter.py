@@ -294,7 +294,7 @@ class Filter(CheckedAttributes):
         zeros = padded and not values.finite
         if not ranged or values.why_strict is None:
             return self.accuracy, zeros
-        if self.algorithm == "winograd":
+        if self.algorithm == "winograd" and not (self.types.integers and self.types.dst != self.types.sum):
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {values.why_strict}")
         return "strict", zeros
 

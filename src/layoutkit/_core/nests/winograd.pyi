@@ -11,5 +11,5 @@ class Winograd(Executor):
     def __init__(
         self, nest: LoopNest, transforms: Sequence[str], table: np.ndarray, ic: int, x_channels: Sequence[int],
         y_channels: Sequence[int], high: tuple[int, int], wide: tuple[int, int], groups: int, blocks: int,
-        expand: tuple[str, np.ndarray] | None = None,
+        expand: tuple[str, np.ndarray] | None = None, part: int = 0,
     ) -> None: ...  # fmt: skip

@@ -14,6 +14,9 @@ transformed into the output, or, if that is narrower, into a buffer of one tile,
 it is rounded. V and M stay in or near L2. U, the filter, was transformed when it was packed and is read once per group.
 Groups have equal shares of all products.
 
+Sums of integers that might be out of the range of one transform are cut into parts of channels that are not: M of each part
+is transformed, and the results are added, modulo 2^32.
+
 U is packed, or, where it would be large and there are few tiles, expanded from the filter itself while it is multiplied:
 of a panel and some channels at a time, which stay in L2. So a quarter is read from memory.
 
@@ -21,7 +24,7 @@ Depth, if there is any, is convolved directly: there is a V for each tap along i
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from math import lcm
@@ -65,6 +68,7 @@ cdef struct Products:
     int64_t c_row[MAX_ROWS]
     int64_t c_col[MAX_VECTORS]
     int64_t no_tap
+    int64_t begin  # the step that M begins with
 
 
 cdef struct TilePosition:
@@ -103,6 +107,8 @@ cdef class Winograd(Executor):
         The number of groups into which tiles are cut, and of blocks into which output channels are.
     expand : (str, ndarray), optional
         The name of the winograd_expand row and its table, where the filter is expanded.
+    part : int
+        The most channels whose products are summed before they are transformed; 0: all. Results must be rounded.
 
     The packed filter is [groups][products][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
     [groups][panels][depth taps][channels][taps][nr]; the bias [groups][panels * nr].
@@ -135,9 +141,11 @@ cdef class Winograd(Executor):
     cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
     cdef int64_t buffer_bytes       # of the sums of a tile, before they are rounded
+    cdef bint in_parts              # sums are those of parts of the channels, each of a run of steps
+    cdef int64_t part_bytes         # of the sums of a tile over the parts before; those of all tiles follow the buffer
 
     def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
-                 int64_t blocks, expand=None):
+                 int64_t blocks, expand=None, int64_t part=0):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *in_row = row_named(transforms[0])
@@ -155,6 +163,9 @@ cdef class Winograd(Executor):
         self.cols, self.y_block, self.y_block_stride = y_channels
         steps = max(1, self.steps)
         i = MAX_RUN_STEPS if expand is None else MAX_EXPANDED_STEPS
+        self.in_parts = part > 0
+        if self.in_parts:
+            i = min(i, part // self.kr)
         self.run = ceil_div(ceil_div(steps, ceil_div(steps, i)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.expand, self.numbers = NULL, self.products
@@ -182,6 +193,12 @@ cdef class Winograd(Executor):
         self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
         self.ws_thread = (aligned(self.v_item * self.taps * self.v_tap)
                           + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
+        self.part_bytes = 0
+        if self.in_parts:
+            if not self.rounding or expand is not None:
+                raise ValueError("winograd: sums in parts are of results that are rounded, by a packed filter")
+            self.part_bytes = self.buffer_bytes
+            self.ws_thread += tiles * self.part_bytes
         if expand is not None:
             self.expand, self.expanding = <lk_winograd_expand_fn>row_named(expand[0]).fn, expand[1]
             self.numbers = self.g.kernel[1] * self.g.kernel[2]
@@ -231,8 +248,14 @@ cdef class Winograd(Executor):
             if at != rest:
                 at = rest
                 self.inputs(&t, v, x_zero)
+            if self.in_parts:
+                self.sum_parts(&t, w + group * group_bytes, v, m,
+                               after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item))
+                self.epilogue_of_parts(&t, m, epilogue, y, group)
+                task += 1
+                continue
             if self.expand == NULL:
-                self.multiply(&t, w + group * group_bytes, v, m)
+                self.multiply(&t, w + group * group_bytes, v, m, 0, self.taps * self.steps)
             else:
                 self.multiply_expanded(&t, w + group * group_bytes, v, m, expanded)
             self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item), epilogue, y,
@@ -307,8 +330,10 @@ cdef class Winograd(Executor):
                 t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.v_item
                 self.transform_in(&t)
 
-    cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
-        """M = V U, product by product, for the tiles that have it, each summed over runs of channels of one tap.
+    cdef void multiply(self, const Work *work, const char *u, const char *v, char *m, int64_t begin,
+                       int64_t end) noexcept nogil:
+        """M = V U, product by product, for the tiles that have it, each summed over runs of channels of one tap, of steps
+        [begin, end).
 
         If a single register tile holds all rows, prefetching the next panel costs more than it saves, as the hardware
         prefetcher follows the filter; unless the filter comes from memory.
@@ -316,16 +341,19 @@ cdef class Winograd(Executor):
         cdef Products r
         cdef lk_gemm *g = &r.g
         cdef int64_t t, p, k, first, tiles, high
-        cdef int64_t panel_bytes = self.panel_bytes()
-        cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run))
+        cdef int64_t panel_bytes = self.panel_bytes(), step_bytes = self.nr * self.sum_item, runs = 1
         cdef bint far = self.products * self.panels * panel_bytes > FAR_BYTES
         self.begin(&r)
+        r.begin = begin
+        if not self.in_parts:
+            runs = max(1, self.taps * ceil_div(self.steps, self.run))
+        u += begin * step_bytes
         for t in range(self.products):
             tiles = self.tiles_of(work, t, &first)
             if tiles <= 0:
                 continue
             high = ceil_div(tiles, self.mr)
-            g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
+            g.to_prefetch_bytes = (end - begin) * step_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
             for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * panel_bytes
                 g.to_prefetch = g.b + panel_bytes
@@ -333,12 +361,12 @@ cdef class Winograd(Executor):
                     g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
                     if t + 1 == self.products:
                         g.to_prefetch_bytes = 0
-                k = 0
+                k = begin
                 while True:
                     self.product(&r, work, v, m, t, p, k, first, tiles)
-                    g.b += g.kb * self.nr * self.sum_item  # as many bytes as units have
+                    g.b += g.kb * step_bytes  # as many bytes as units have
                     k += g.kb
-                    if k >= self.taps * self.steps:
+                    if k >= end:
                         break
 
     cdef void multiply_expanded(self, const Work *work, const char *w, const char *v, char *m,
@@ -398,7 +426,7 @@ cdef class Winograd(Executor):
         if self.cols > self.g.oc:
             g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
         g.kb = g.kb_last = min(self.run, self.steps - k % steps)
-        g.accumulate = k > 0
+        g.accumulate = k > r.begin
         for i in range(high):
             at = first + share(tiles, high, i)
             g.rows = <int>(first + share(tiles, high, i + 1) - at)
@@ -448,6 +476,47 @@ cdef class Winograd(Executor):
             self.transform_out(&t)
             if self.rounding or epilogue != NULL:
                 self.epilogue_tile(work, &p, &f, y, group)
+
+    cdef void sum_parts(self, const Work *work, const char *u, const char *v, char *m,
+                        const char *bias) noexcept nogil:
+        """Add up the outputs of the tiles over parts of the channels, without the epilogue."""
+        cdef lk_winograd_out t
+        cdef TilePosition p
+        cdef int64_t tile, i, k = 0, run, depth = self.taps * self.steps
+        cdef char *buffer = m + aligned(self.sum_item * self.products * self.m_product)
+        cdef char *sums
+        cdef uint32_t *total
+        cdef const uint32_t *part = <const uint32_t *>buffer
+        t.m_stride, t.k, t.channels, t.block, t.bias = self.m_product, self.k, work.channels, work.channels, bias
+        t.block_stride, t.col = 0, work.channels * self.sum_item
+        while k < depth:
+            run = min(self.run, self.steps - k % self.steps)
+            self.multiply(work, u, v, m, k, k + run)
+            for tile in range(work.first, work.last):
+                p = self.position(tile)
+                sums = buffer + self.buffer_bytes + (tile - work.first) * self.part_bytes
+                t.rows, t.cols, t.row = p.rows, p.cols, p.cols * t.col
+                t.m, t.dst = m + (tile - work.first) * self.m_row * self.sum_item, sums if k == 0 else buffer
+                self.transform_out(&t)
+                if k:
+                    total = <uint32_t *>sums
+                    for i in range(p.rows * p.cols * work.channels):
+                        total[i] += part[i]
+            t.bias = NULL
+            k += run
+
+    cdef void epilogue_of_parts(self, const Work *work, char *m, const lk_epilogue *epilogue, char *y,
+                                int64_t group) noexcept nogil:
+        """Round the sums of `sum_parts` into the output."""
+        cdef lk_epilogue f = epilogue[0]
+        cdef TilePosition p
+        cdef int64_t tile
+        cdef char *sums = m + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes
+        f.sums_row = work.channels * self.sum_item
+        for tile in range(work.first, work.last):
+            p = self.position(tile)
+            f.sums = sums + (tile - work.first) * self.part_bytes
+            self.epilogue_tile(work, &p, &f, y, group)
 
     cdef void epilogue_tile(self, const Work *work, const TilePosition *p, lk_epilogue *f, char *y,
                             int64_t group) noexcept nogil:

@@ -29,6 +29,7 @@ from .sums import columns_of, padded_bias
 # G of F(4, 3) at the points 0, +-1, +-2, infinity, its rows multiplied by 4, 6, 6, 24, 24, 1: see winograd.h.
 INTEGER_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.float32)
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
+PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 * 128 < 2^25
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
@@ -56,16 +57,19 @@ class Winograd(Algorithm):
 
     `expanded`: its filter is packed as it is, and transformed while it is multiplied. So a quarter (of F(4,3)) is read
     from memory, and held there.
+
+    `parts`: sums of integers are those of parts of the channels, each of which is in range whatever the filter holds.
     """
 
     name, narrow, strided, stages = "winograd", True, True, True
     register_tile = "{mr} tiles x {nr} channels"
 
-    def __init__(self, m: int, expanded: bool = False) -> None:
-        self.m, self.variant, self.expanded = m, f"F({m},3)", expanded
-        self.filters = "winograd taps" if expanded else f"winograd {self.variant}"
+    def __init__(self, m: int, expanded: bool = False, parts: bool = False) -> None:
+        self.m, self.expanded, self.parts = m, expanded, parts
+        self.filters = "winograd taps" if expanded else f"winograd F({m},3)"
+        self.variant = f"F({m},3) in parts" if parts else f"F({m},3)"
         self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
-        self._expanding = None if expanded or m == 2 else Winograd(m, True)
+        self._expanding = None if expanded or parts or m == 2 else Winograd(m, True)
 
     def in_network(self, p: ConvProblem) -> Algorithm:
         if self._expanding is None or p.types.name != "f32" or geometry(p).kernel[1:] not in ((3, 3), (1, 3)):
@@ -80,6 +84,9 @@ class Winograd(Algorithm):
         kernel = "x".join(map(str, p.kernel))
         if integers and (self.m != 4 or g.kernel[1] != 3):
             return "winograd of integers is F(4,3) of 3x3"
+        few = p.ic // p.groups * g.kernel[0] <= PART_CHANNELS
+        if self.parts and (not integers or p.types.dst == p.types.sum or few):
+            return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
         if g.kernel[1:] not in ((3, 3), (1, 3)):
             return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
         if g.stride[1:] != (1, 1):
@@ -101,10 +108,11 @@ class Winograd(Algorithm):
         """Direct summation over few channels has small rounding errors, F(4,3) has not.
 
         Transformed tiles are rounded to narrow types, which with F(2,3) is twice the error of rounding the result.
-        Integers are exact; filters whose sums might be out of range make their problems "strict".
+        Integers are exact; filters whose sums might be out of range make their problems "strict", for which sums are in
+        parts.
         """
         if p.types.integers:
-            return "standard"
+            return "strict" if self.parts else "standard"
         if p.types.narrow:
             return "standard" if self.m == 2 and p.types.dst == p.types.src else "fast"
         if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
@@ -140,6 +148,10 @@ class Winograd(Algorithm):
         vectors = -(-p.ic // p.groups // lanes) * geometry(p).kernel[0] + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
         moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
+        if self.parts:  # outputs are transformed, written and added once more for each part
+            more = geometry(p).kernel[0] * -(-p.ic // p.groups // PART_CHANNELS) - 1
+            outputs = products + 3 * tiles * prod(tile(p, self.m))
+            moved += more * slower * p.types.sum.itemsize * outputs * p.groups * -(-columns // lanes) * lanes
         expanding = 0.0
         if self.expanded:
             stream = p.filter_bytes / MEMORY_BYTES_PER_SECOND * scale().copy_memory
@@ -190,6 +202,7 @@ class Winograd(Algorithm):
             (padded_ic, block if block > 1 else max(1, padded_ic), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *tilings(p, self.m), *cut(p, self.m, kernel, threads, self.expanded), self._expand(p),
+            PART_CHANNELS * self.parts,
         )  # fmt: skip
 
     def _expand(self, p: ConvProblem) -> tuple[str, np.ndarray] | None:
@@ -200,7 +213,7 @@ class Winograd(Algorithm):
         return row.name, np.array(expanding_table(self.m), p.types.sum)
 
 
-WINOGRAD = tuple(map(Winograd, PAIRS))
+WINOGRAD = (*map(Winograd, PAIRS), Winograd(4, parts=True))
 
 
 def has_transforms(types: ConvTypes) -> bool:

@@ -17,9 +17,8 @@ from .building import LETTERS, Build, Building, Place
 
 def _cast(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     operand, result = program.operand(node.inputs[0], kinds[0]), program.result(node.outputs[0], kinds[0])
-
-    known = program.known
-    _converted(program, node, operand, result, {"dtype": tuple(str(known[place[0]].dtype) for place in (operand, result))})
+    types = tuple(str(program.known[name].dtype) for name in (node.inputs[0], node.outputs[0]))
+    _converted(program, node, operand, result, {"dtype": types})
 
 
 def _identity(program: Building, node: Node, kinds: tuple[int, int]) -> None:
