@@ -225,3 +225,33 @@ def test_rows_with_gaps_in_one_of_the_arrays(gap, isa):
     np.testing.assert_array_equal(y, want)
     if outside is not None:
         np.testing.assert_array_equal(y.base[:, 5:], outside)
+
+
+BYTES = st.sampled_from(["u8", "s8"])
+
+
+@given(
+    shape=st.lists(st.sampled_from([0, 1, 2, 3, 17, 64, 130]), min_size=1, max_size=3), types=st.tuples(BYTES, BYTES),
+    seed=st.integers(0, 1 << 16), threads=st.integers(1, 2), isa=st.sampled_from(WHOLE_ISAS),
+    end=st.sampled_from(["low", "high"]),
+)  # fmt: skip
+def test_bytes_are_looked_up_in_tables(shape, types, seed, threads, isa, end):
+    drawn = Drawn({"seed": seed, "end": end})
+    table = drawn.rng.integers(0, 256, 256).astype(np.uint8)
+    (x, _), (y, buffer) = (drawn.array(shape, kind, broadcasts=False) for kind in types)
+    before, outside = buffer.array.copy(), y.copy()
+    with using_isa(isa):
+        operation = Elementwise((), (x,), y, [(kind, 1.0, 0) for kind in types], threads, table)
+        operation(x, y)
+    want = table[x.view(np.uint8)]
+    np.testing.assert_array_equal(y.view(np.uint8), want)
+    y[...] = outside
+    np.testing.assert_array_equal(buffer.array, before)  # between rows and columns nothing is written
+
+
+def test_tables_are_of_bytes_without_steps():
+    x, y, table = np.zeros(3, np.uint8), np.zeros(3, np.float32), np.zeros(256, np.uint8)
+    elements = [("u8", 1.0, 0), ("f32", 1.0, 0)]
+    for given in (((), (x,), y, elements, 1, table), ((), (x,), x, elements[:1] * 2, 1, table[1:])):
+        with pytest.raises(ValueError, match="elementwise: a table of 25"):
+            Elementwise(*given)

@@ -4,7 +4,7 @@ The axes are sorted by the strides of y, and merged where all arrays allow it. T
 are divided into tasks.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
@@ -54,6 +54,8 @@ cdef class Elementwise(Operation):
         s8. Steps are computed in float64 in the first case, in float32 in the others.
     threads : int
         At most.
+    table : ndarray, optional
+        256 bytes: without steps, y of u8 or s8 is that of these which the bits of x, of bytes too, are the index of.
     """
 
     cdef lk_elementwise_fn fn
@@ -67,9 +69,15 @@ cdef class Elementwise(Operation):
     cdef int64_t task_rows, task_cols    # of a task
     cdef int64_t row_tasks, col_tasks    # that a matrix is divided into
     cdef int64_t tasks, scratch          # in all; bytes of a thread
+    cdef const uint8_t *table
 
-    def __init__(self, steps, tensors, ndarray y not None, elements, int threads):
+    def __init__(self, steps, tensors, ndarray y not None, elements, int threads, table=None):
         cdef int k
+        self.table = NULL
+        if table is not None:
+            if steps or len(tensors) != 1 or table.nbytes != 256 or any([e[0] not in ("u8", "s8") for e in elements]):
+                raise ValueError(f"elementwise: a table of {table.nbytes} bytes, {len(steps)} steps, {elements}")
+            self.table = <const uint8_t *>self.keep(table, np.uint8)
         steps, tensors = tuple(steps), tuple(tensors)
         if len(steps) > LK_MAX_STEPS:
             raise ValueError(f"elementwise: {len(steps)} steps, at most {LK_MAX_STEPS}")
@@ -165,6 +173,7 @@ cdef class Elementwise(Operation):
             if (k < self.steps or k >= X) and self.source[k] != CONSTANT:
                 operands[k] = at[self.source[k]]
         f.steps, f.step, f.operand = self.steps, self.step, operand
+        f.table = self.table
         f.x, f.y, f.scratch = self.matrix[X], self.matrix[Y], workspace + slot * self.scratch
         for k in range(f.steps):
             operand[k] = self.matrix[k]

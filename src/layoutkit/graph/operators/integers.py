@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...convolutions import conv
-from .base import operator, required
+from .base import Follows, by_kernel, operator, required, same_shape
 
 PIECE = 1 << 14  # numbers that are quantised at a time, in the first cache
 
@@ -73,6 +73,14 @@ def _product(inputs, attributes):
     with np.errstate(all="ignore"):
         y = np.clip(np.rint(sums) + y_zero, limits.min, limits.max)
         return [np.asarray(np.nan_to_num(y)).astype(y_zero.dtype)]
+
+
+@operator("Table", kind=Follows.FOLLOWS, shape=same_shape, follow=by_kernel, elementwise=True)
+def _table(inputs, attributes):
+    """What `passes/tables.py` makes of operators on a tensor of bytes, here on the numbers that they stand for."""
+    x, y = attributes["x"], attributes["y"]
+    q = to_integers(inputs[0], np.float32(x.scale), x.zero_point, np.dtype(x.dtype))
+    return [to_numbers(attributes["table"][q.view(np.uint8)], np.float32(y.scale), y.zero_point)]
 
 
 def _dynamic_shape(node, inputs):

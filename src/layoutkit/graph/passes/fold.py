@@ -21,9 +21,10 @@ from .quantised import kept_as_integers
 from .recurrent import recurrent_products
 from .rewriting import Knowledge
 from .shuffles import shuffles
+from .tables import bytes_as_tables
 
 PASSES = (
-    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, attentions_as_products,
+    kept_as_integers, bytes_as_tables, fold_constants, recurrent_products, einsums_as_products, attentions_as_products,
     constants_into_attributes, shuffles, remove_identities, activations, pads_into_convolutions, equal_nodes,
     group_normalisations, spelled_normalisations, parameters_into_normalisations, channels_in_place,
     parameters_into_normalisations, attention, scales_and_biases_into_products, views_into_products, as_affine,

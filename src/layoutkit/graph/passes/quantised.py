@@ -22,6 +22,7 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     """The graph without pairs of QuantizeLinear and DequantizeLinear; `known` says which tensors are integers."""
     makers, users = graph.makers(), graph.users()
     names: dict[str, str] = {}  # of the tensors that replace others
+    gone: set[int] = set()  # nodes by id
     pairs: dict[int, Node] = {}  # by the id of the QuantizeLinear, the first DequantizeLinear that reads it
     for node in graph.nodes:
         if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
@@ -36,16 +37,17 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
         result, x = results[0], node.inputs[0]
         names.update((name, result) for name in results)
         known[result] = known[result]._replace(stored=stored)
-        if len(users[x]) == 1 and x in makers and x not in graph.ends:  # the node that computes x computes the result
+        computed = x in makers and makers[x].op != "DequantizeLinear"  # which may be removed itself
+        if len(users[x]) == 1 and computed and x not in graph.ends:  # the node that computes x computes the result
             names[x] = result
-    removed = {id(reader) for node in graph.nodes if id(node) in pairs for reader in users[node.outputs[0]]}
+            gone.add(id(node))
+    gone |= {id(reader) for node in graph.nodes if id(node) in pairs for reader in users[node.outputs[0]]}
     nodes = []
     for node in graph.nodes:
-        x = node.input(0)
-        if id(node) in removed or (id(node) in pairs and x in names):
+        if id(node) in gone:
             continue
         if id(node) in pairs:
-            node = Node("Identity", (x,), pairs[id(node)].outputs, {}, node.name)
+            node = Node("Identity", node.inputs[:1], pairs[id(node)].outputs, {}, node.name)
         node = _with_integers(node, known, makers)
         nodes.append(renamed(node.with_(outputs=tuple(names.get(o, o) for o in node.outputs)), names))
     return Graph(nodes, graph.inputs, graph.outputs, graph.constants)

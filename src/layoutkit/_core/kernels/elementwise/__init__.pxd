@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cdef extern from "elementwise/epilogue.h" nogil:
     enum:
@@ -40,4 +40,5 @@ cdef extern from "elementwise/elementwise.h" nogil:
         const lk_matrix *operand
         int64_t rows, count
         char *scratch
+        const uint8_t *table
     ctypedef void (*lk_elementwise_fn)(const lk_elementwise *) noexcept nogil

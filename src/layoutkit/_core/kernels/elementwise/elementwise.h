@@ -17,7 +17,8 @@ typedef struct {
  *
  * The operand of step k is operand[k]; kind and operand of lk_step are not read. y is rounded to its elements, to nearest
  * even, integers after a division by their scale. y may be x or an operand, with the same strides; else it overlaps none.
- * `scratch`: 1 + steps times LK_PIECE_BYTES. */
+ * `scratch`: 1 + steps times LK_PIECE_BYTES.
+ * `table`: NULL, or y[i][j] = table[x[i][j]] of bytes, of which there are 256 in it, by their bits; steps are 0 then. */
 enum { LK_PIECE_BYTES = 4096 };
 typedef struct {
     lk_matrix x, y;
@@ -26,6 +27,7 @@ typedef struct {
     const lk_matrix *operand;
     int64_t rows, count;
     char *scratch;
+    const uint8_t *table;
 } lk_elementwise;
 typedef void (*lk_elementwise_fn)(const lk_elementwise *);
 

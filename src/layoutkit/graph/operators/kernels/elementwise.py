@@ -188,4 +188,12 @@ def is_elementwise(node: Node, known: Mapping[str, Known], kind: int = PLAIN) ->
     return chain is not None and len(chain.steps) <= MAX_STEPS
 
 
-KERNELS = dict.fromkeys((*STEPS, "Elementwise"), Kernel(is_elementwise, strided=True, any_reals=True))
+def is_table(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Bytes by bytes; `passes/tables.py` makes no other."""
+    return len(known[node.outputs[0]].shape) <= MAX_AXES
+
+
+KERNELS = {
+    **dict.fromkeys((*STEPS, "Elementwise"), Kernel(is_elementwise, strided=True, any_reals=True)),
+    "Table": Kernel(is_table, strided=True),
+}

@@ -42,4 +42,15 @@ def _elementwise(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.operation(node, make, operands, (program.result(node.outputs[0], kind),))
 
 
-BUILDS: dict[str, Build] = dict.fromkeys(KERNELS, _elementwise)
+def _table(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    names, table = (node.inputs[0], node.outputs[0]), node.attributes["table"].view(np.uint8)
+    elements = [(TYPES[program.known[name].stored_type.dtype], 1.0, 0) for name in names]
+    threads = program.costs.threads
+
+    def make(x: np.ndarray, y: np.ndarray) -> Elementwise:
+        return Elementwise((), (x,), y, elements, threads, table)
+
+    program.operation(node, make, (program.operand(names[0], kinds[0]),), (program.result(names[1], kinds[0]),))
+
+
+BUILDS: dict[str, Build] = {**dict.fromkeys(KERNELS, _elementwise), "Table": _table}
