@@ -252,6 +252,6 @@ def test_bytes_are_looked_up_in_tables(shape, types, seed, threads, isa, end):
 def test_tables_are_of_bytes_without_steps():
     x, y, table = np.zeros(3, np.uint8), np.zeros(3, np.float32), np.zeros(256, np.uint8)
     elements = [("u8", 1.0, 0), ("f32", 1.0, 0)]
-    for given in (((), (x,), y, elements, 1, table), ((), (x,), x, elements[:1] * 2, 1, table[1:])):
+    for wrong in (((), (x,), y, elements, 1, table), ((), (x,), x, elements[:1] * 2, 1, table[1:])):
         with pytest.raises(ValueError, match="elementwise: a table of 25"):
-            Elementwise(*given)
+            Elementwise(*wrong)

@@ -20,7 +20,8 @@ INTS = (-(2**63), -(2**31), -99, -5, -1, 0, 1, 2, 7, 99, 1000, 2**31, 2**62, 2**
 FLOATS = (float("nan"), float("inf"), -1.0, 0.0, 1e-30, 1e30, 2.5)
 TEXTS = ("", "SAME", "nearest", "NOTSET", "\N{GREEK SMALL LETTER ALPHA}")
 # Operators of our own, which no model may name.
-INNER = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "TiledAttention"}
+INNER = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "Requantise", "Table",
+         "TiledAttention"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,8 @@ __all__ = ["Unsupported", "graph_of", "package", "whole_proto"]
 DOMAINS = ("", "ai.onnx")
 MAX_DEPTH = 16  # of graphs inside of one another
 # Operators of our graphs that ONNX does not have.
-OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "TiledAttention"}
+OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "Requantise", "Table",
+        "TiledAttention"}  # fmt: skip
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",

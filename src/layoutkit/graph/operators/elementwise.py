@@ -232,6 +232,13 @@ def _affine(inputs, attributes):
     return [x * scale + shift]
 
 
+@each("Requantise")
+def _requantise(inputs, attributes):
+    """Rounded to the integers of a scale: what lies between two operators of an `Elementwise`."""
+    scale = np.float32(attributes["scale"])
+    return [np.clip(np.rint(inputs[0] / scale), attributes["low"], attributes["high"]) * scale]
+
+
 @each("Elementwise")
 def _chain(inputs, attributes):
     """Operators one after another, each on the result of the one before, as the input that `links` says."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..ir import Graph, Node
-from ..operators import Known
+from ..operators import Known, StoredType
 from ..operators.kernels.base import F32
 from ..operators.kernels.elementwise import (
     BOOL,
@@ -20,6 +20,8 @@ from ..operators.kernels.elementwise import (
     steps_of,
 )
 from .rewriting import Rewriting
+
+MOST_OF_ROUNDING = 4  # steps, between two operators
 
 
 def choices_as_sums(graph: Graph, known: dict[str, Known]) -> Graph:
@@ -60,12 +62,20 @@ def chains(graph: Graph, known: dict[str, Known]) -> Graph:
         if is_elementwise(node, known):
             for i, name in enumerate(node.inputs):
                 before = nodes.get(name)
-                if before is not None and r.is_internal(name) and _can_follow(before, node, i, known):
+                rounded = known[name].stored if name else None
+                internal = r.is_internal(name) if rounded is None else _is_rounded_between(name, r)
+                if before is not None and internal and _can_follow(before, node, i, known):
                     del nodes[name]
-                    node = _joined(before, node, i, known)
+                    node = _joined(before, node, i, known, rounded)
                     break
         nodes[node.outputs[0]] = node
     return r.graph(list(nodes.values()))
+
+
+def _is_rounded_between(name: str, r: Rewriting) -> bool:
+    """Whether a tensor is of integers and has one reader."""
+    stored = r.known[name].stored
+    return stored is not None and stored.integers and len(r.users.get(name, ())) == 1 and name not in r.ends
 
 
 def _can_follow(before: Node, node: Node, i: int, known: Mapping[str, Known]) -> bool:
@@ -75,17 +85,22 @@ def _can_follow(before: Node, node: Node, i: int, known: Mapping[str, Known]) ->
     chain, steps = chain_of(before, known), steps_of(node, known, i)
     if chain is None or steps is None or len(before.inputs) + len(node.inputs) - 1 > MAX_INPUTS:
         return False
-    return len(chain.steps) + len(steps) <= MAX_STEPS
+    more = len(steps) + MOST_OF_ROUNDING * (known[before.outputs[0]].stored is not None)
+    return len(chain.steps) + more <= MAX_STEPS
 
 
-def _joined(before: Node, node: Node, i: int, known: Mapping[str, Known]) -> Node:
-    """An `Elementwise` of both nodes."""
+def _joined(before: Node, node: Node, i: int, known: Mapping[str, Known], rounded: StoredType | None) -> Node:
+    """An `Elementwise` of both nodes, between which values may be rounded to integers."""
     inputs, links = before.inputs, before.attributes.get("links")
     if links is None:
         first = running_input(before, known)
         assert first is not None
         links = (_link(before, first),)
         inputs = (inputs[first], *_inputs_but(before, first))
+    if rounded is not None:
+        limits = np.iinfo(rounded.dtype)
+        low, high = (float(limit - rounded.zero_point) for limit in (limits.min, limits.max))
+        links = *links, ("Requantise", {"scale": rounded.scale, "low": low, "high": high}, 0, 1)
     attributes = {"links": (*links, _link(node, i))}
     return Node("Elementwise", (*inputs, *_inputs_but(node, i)), node.outputs, attributes, node.name)
 

@@ -77,6 +77,7 @@ def _itself(name: str, known: Knowledge) -> Function | None:
 
 def _integers(numbers: np.ndarray, stored: StoredType) -> np.ndarray:
     """The bytes that stand for numbers; for NaN that which stands for 0."""
-    finite = np.nan_to_num(numbers, nan=0, posinf=np.finfo(F32).max, neginf=np.finfo(F32).min)
+    most = float(np.finfo(F32).max)
+    finite = np.nan_to_num(numbers, nan=0.0, posinf=most, neginf=-most)
     with np.errstate(over="ignore"):
         return to_integers(finite, np.float32(stored.scale), stored.zero_point, np.dtype(stored.dtype))

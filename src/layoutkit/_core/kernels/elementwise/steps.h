@@ -151,6 +151,9 @@ STEP(pow)
 STEP(round) /* of numbers that may have a fraction; adding 2^MANTISSA_BITS rounds it away */
 {
     ONLY_X;
+#if defined(__AVX512F__)
+    return (vf)LK_OP(roundscale)((native)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#endif
     const real whole = (real)((uint64_t)1 << MANTISSA_BITS);
     const vf v = (vf)((vi)x & ~SIGN);
     return with_sign_of(choose(v < whole, (v + whole) - whole, v), x);

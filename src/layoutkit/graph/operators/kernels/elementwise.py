@@ -115,6 +115,12 @@ def _swish(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
     return [Step(("silu",) if alpha == 1 else ("swish", alpha))]
 
 
+def _requantise(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
+    """Rounded to the integers of a scale, and what these stand for; of chains only."""
+    scale, low, high = (node.attributes[key] for key in ("scale", "low", "high"))
+    return [Step(("linear", 1 / scale, 0.0)), Step(("round",)), Step(("clip", low, high)), Step(("linear", scale, 0.0))]
+
+
 STEPS: dict[str, Steps] = {
     **{name: _unary(name.lower()) for name in ("Relu", "Sigmoid", "Tanh", "Softplus", "Mish", "HardSwish", "Exp", "Log",
                                                "Sqrt", "Abs", "Round", "Neg", "Reciprocal", "Erf", "Floor", "Ceil",
@@ -126,6 +132,7 @@ STEPS: dict[str, Steps] = {
     "Add": _commutative("add"), "Sum": _commutative("add"), "Mul": _commutative("mul"), "Max": _commutative("max"),
     "Min": _commutative("min"), "Sub": _binary("sub", "rsub"), "Div": _binary("div", "rdiv"),
     "PRelu": _binary("prelu"), "Pow": _pow, "Where": _where, "Affine": _affine,
+    "Requantise": _requantise,
     "Equal": _binary("equal", "equal"), "Less": _binary("less", "greater"), "Greater": _binary("greater", "less"),
     "LessOrEqual": _binary("less_equal", "greater_equal"),
     "GreaterOrEqual": _binary("greater_equal", "less_equal"),

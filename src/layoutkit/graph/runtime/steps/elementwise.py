@@ -12,6 +12,7 @@ from ...ir import Node
 from ...operators.kernels.elementwise import KERNELS, chain_of
 from ...operators.layouts import PLAIN, in_layout, layouts_of
 from .building import ROW_TYPES, Build, Building
+from .integers import in_bytes
 
 TYPES = {**ROW_TYPES, "float64": "f64", "bool": "u8"}
 
@@ -33,6 +34,7 @@ def _elementwise(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         steps.append((kernel, np.array(numbers) if numbers else None, operand))
     types = [known[name].stored_type for name in (*names, node.outputs[0])]
     elements = [(TYPES[of.dtype], of.scale, of.zero_point) for of in types]
+    steps, elements = in_bytes(steps, elements) or (steps, elements)
     threads = program.costs.threads
 
     def make(*arrays: np.ndarray) -> Elementwise:
