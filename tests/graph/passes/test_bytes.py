@@ -29,7 +29,7 @@ def networks(draw):
         return b.constant(b.rng.uniform(0.2, 1.5, like).astype(np.float32))
 
     x = quantised("x", 1)
-    y = quantised(b.add("Sigmoid", "x"), 1)
+    y = quantised(b.add("Softmax", "x"), 1)  # no elementwise operator, which would be part of the same step
     channel = (
         quantised(b.add("ReduceMean", "x", axes=list(range(2, len(shape)))), 1) if shape[0] and len(shape) > 2 else x
     )
@@ -52,7 +52,8 @@ def networks(draw):
             value, most = b.add(op, value, constant()), most * 1.5 + 1
         if draw(st.booleans()):
             value = quantised(value, most)
-    return b.graph(b.add("Abs", quantised(value, most)), shape=shape)
+    value = quantised(value, most)
+    return b.graph(b.add("Concat", value, value, axis=0), shape=shape)
 
 
 @given(graph=networks(), layouts=st.sampled_from([None, *NAMES]), threads=st.integers(1, 2))
