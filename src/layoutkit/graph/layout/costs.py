@@ -94,15 +94,17 @@ class Costs:
 
     def _handed(self, of: Known) -> float:
         """Seconds of a reorder, whose threads share other pieces of a tensor than those of the steps around it."""
-        threads = useful_threads(of.itemsize * prod(of.shape), self.threads)
-        return _foreign_seconds(of.itemsize * prod(of.shape), threads)
+        nbytes = of.itemsize * prod(of.shape)
+        return _foreign_seconds(nbytes, self.threads, useful_threads(nbytes, self.threads))
 
     def _seams(self, of: Known) -> np.ndarray:
         """Seconds by layout that threads wait at the ends of their bands of a tensor, which a step reads or writes."""
         nbytes, seconds = of.itemsize * prod(of.shape), []
         for i, layout in enumerate(layouts_of(len(of.shape))):
             pieces = of.shape[0] * (1 if i == LAST else -(-of.shape[1] // layout.block(1)))
-            seconds.append(_foreign_seconds(min(nbytes, pieces * self.threads * SEAM_BYTES), self.threads))
+            seconds.append(
+                _foreign_seconds(min(nbytes, pieces * self.threads * SEAM_BYTES), self.threads, self.threads)
+            )
         return np.array(seconds)
 
     def _move(self, of: Known, source: int, result: int) -> ReorderProblem:
@@ -176,7 +178,9 @@ class Costs:
 
 
 def same_bytes(src: Layout, dst: Layout, shape: Sequence[int]) -> bool:
-    """Whether a tensor of this shape is the same array in both layouts, as one of a single pixel mostly is."""
+    """Whether a tensor of this shape is the same array in both layouts, as one of a single pixel or channel may be."""
+    if src == dst or 1 not in (shape[1], prod(shape[2:])):
+        return src == dst
     return prod(src.physical_shape(shape)) == prod(dst.physical_shape(shape)) and is_view(src, dst, shape)
 
 
@@ -191,10 +195,9 @@ def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:
     return [(PLAIN, PLAIN), (LAST, PLAIN) if channels_moved(node, len(x.shape)) == TO_LAST else (PLAIN, LAST)]
 
 
-def _foreign_seconds(nbytes: int, threads: int) -> float:
-    """Seconds that each of so many threads waits that share these bytes, of which all but its part are in the caches of
-    others."""
-    return min(nbytes, threads * CACHE_BYTES) * (threads - 1) / threads**2 / HANDED_BYTES_PER_SECOND
+def _foreign_seconds(nbytes: int, threads: int, readers: int) -> float:
+    """Seconds that each of so many readers of these bytes waits, if each of `threads` has its part in its own caches."""
+    return min(nbytes, threads * CACHE_BYTES) * (threads - 1) / threads / readers / HANDED_BYTES_PER_SECOND
 
 
 def _functions(node: Node, known: Mapping[str, Known]) -> int:
