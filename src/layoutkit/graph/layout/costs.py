@@ -196,7 +196,7 @@ def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:
 
 
 def _foreign_seconds(nbytes: int, threads: int, readers: int) -> float:
-    """Seconds that each of so many readers of these bytes waits, if each of `threads` has its part in its own caches."""
+    """Seconds that each of so many readers of these bytes waits, if each of `threads` holds its part of them."""
     return min(nbytes, threads * CACHE_BYTES) * (threads - 1) / threads / readers / HANDED_BYTES_PER_SECOND
 
 
