@@ -10,6 +10,7 @@ from . import (  # noqa: F401 these register
     detection,
     einsum,
     elementwise,
+    indexed,
     integers,
     matrices,
     matrix,

@@ -6,7 +6,9 @@ from math import prod
 
 import numpy as np
 
-from .base import Follows, constants, mean, normal, operator, physical_axes, required, same_shape
+from ..._core.nests.places import PLACED, BestAlong
+from ...choosing.threads import check_threads
+from .base import Follows, constants, mean, normal, operator, physical_axes, required, result, same_shape
 
 
 def _follow_axis(attributes, layout, shapes):
@@ -173,16 +175,20 @@ def _arg_shape(node, inputs):
     return [(np.int64, [1 if i == axis else n for i, n in enumerate(x.shape) if keep or i != axis])]
 
 
-@operator("ArgMax", "ArgMin", shape=_arg_shape)
-def _arg(inputs, attributes):
-    x, axis = inputs[0], attributes.get("axis", 0)
-    axis = normal(axis, x.ndim, attributes["op"])
-    find = np.argmax if attributes["op"] == "ArgMax" else np.argmin
-    if attributes.get("select_last_index"):
-        index = x.shape[axis] - 1 - find(np.flip(x, axis), axis)
-    else:
-        index = find(x, axis)
-    return [np.expand_dims(index, axis) if attributes.get("keepdims", 1) else index]
+@operator("ArgMax", "ArgMin", shape=_arg_shape, into=True)
+def _arg(inputs, attributes, out=None):
+    x, op, last = inputs[0], attributes["op"], bool(attributes.get("select_last_index"))
+    axis = normal(attributes.get("axis", 0), x.ndim, op)
+    shape = [1 if i == axis else n for i, n in enumerate(x.shape) if attributes.get("keepdims", 1) or i != axis]
+    inner, n = prod(x.shape[axis + 1 :]), x.shape[axis]
+    if x.dtype.name in PLACED and inner > 1 and 0 < n < 1 << 31:
+        y = result(out, shape, np.int64)
+        flat = np.asarray(x, order="C").reshape(-1, n, inner), y.reshape(-1, inner)
+        BestAlong(*flat, op == "ArgMax", last, check_threads(attributes.get("threads")))(*flat)
+        return [y]
+    find = np.argmax if op == "ArgMax" else np.argmin
+    index = n - 1 - find(np.flip(x, axis), axis) if last else find(x, axis)
+    return [np.reshape(index, shape)]
 
 
 def _follow_pad(attributes, layout, shapes):

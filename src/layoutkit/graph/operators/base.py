@@ -108,7 +108,8 @@ class Operator(NamedTuple):
     the attributes to the physical axes of a layout, for tensors of these shapes, and returns None where it cannot.
     `elementwise`: it works element by element, and smaller inputs are broadcast. `of_shape`: it reads only the shape
     of its first input. `moves`: the elements of its result are elements of its inputs, unchanged. `open`: the shapes of
-    its results are known only once it has run.
+    its results are known only once it has run. `into`: `run` also takes `out`, the arrays that its results
+    are to be written to, None where one is omitted, or None.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Operator(NamedTuple):
     of_shape: bool = False
     moves: bool = False
     open: bool = False
+    into: bool = False
 
 
 def by_kernel(attributes: Attributes, layout: Layout, shapes: Sequence[tuple[int, ...]]) -> Attributes:
@@ -132,31 +134,48 @@ OPERATORS: dict[str, Operator] = {}
 
 def operator(
     *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, elementwise: bool = False,
-    of_shape: bool = False, moves: bool = False, open: bool = False,
+    of_shape: bool = False, moves: bool = False, open: bool = False, into: bool = False,
 ):  # fmt: skip
     """Register the function below as operators; the attribute `op` says which one is called."""
 
     def register(function):
         for name in names:
-            OPERATORS[name] = Operator(name, kind, function, shape, follow, elementwise, of_shape, moves, open)
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, elementwise, of_shape, moves, open, into)
         return function
 
     return register
 
 
-def run(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None) -> Sequence[np.ndarray]:
-    """The outputs of a node, by its operator's own function; ValueError if it cannot compute them."""
+Out = Sequence["np.ndarray | None"]  # the arrays that results are written to, None where one is omitted
+
+
+def run(
+    node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None, out: Out | None = None
+) -> Sequence[np.ndarray]:
+    """The outputs of a node, by its operator's own function; ValueError if it cannot compute them.
+
+    `out`, of operators that write `into` arrays: these; an output that is none of them was not written to it.
+    """
     try:
-        return applied(node, arrays, attributes)
+        return applied(node, arrays, attributes, out)
     except Unsupported:
         raise
     except FAULTS as error:
         raise refusal(node, arrays, error) from error
 
 
-def applied(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None):
+def applied(
+    node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None, out: Out | None = None
+):
     """As `run`, but the function's exceptions pass through: shape rules use it, and their caller reports the error."""
-    return OPERATORS[node.op].run(arrays, {**(node.attributes if attributes is None else attributes), "op": node.op})
+    attributes = {**(node.attributes if attributes is None else attributes), "op": node.op}
+    return OPERATORS[node.op].run(arrays, attributes, *(() if out is None else (out,)))
+
+
+def result(out: Out | None, shape: Sequence[int], dtype: Any, i: int = 0) -> np.ndarray:
+    """The array that output `i` is to be written to: a new one if none is given."""
+    given = None if out is None or i >= len(out) else out[i]
+    return np.empty(tuple(shape), dtype) if given is None else given
 
 
 # What the functions of operators, and the numpy functions that they call, raise on inputs that do not fit.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 import numpy as np
 
+from ..._core.nests.points import Regions, Samples
 from ..._core.nests.suppression import Suppression
 from ...choosing.threads import check_threads
-from .base import Unsupported, constants, operator, required
+from .base import Unsupported, constants, operator, required, result
 from .windows import window
 
 MAX_SAMPLES = 1 << 12  # of a region of interest, along an axis
@@ -62,8 +63,8 @@ def _region_shape(node, inputs):
     return [(x.dtype, (rois.shape[0], x.shape[1], *out))]
 
 
-@operator("RoiAlign", shape=_region_shape)
-def _roi_align(inputs, attributes):
+@operator("RoiAlign", shape=_region_shape, into=True)
+def _roi_align(inputs, attributes, out=None):
     x, rois, images = inputs
     size = attributes.get("output_height", 1), attributes.get("output_width", 1)
     half, ratio = attributes.get("coordinate_transformation_mode", "half_pixel"), attributes.get("sampling_ratio", 0)
@@ -72,55 +73,33 @@ def _roi_align(inputs, attributes):
         raise ValueError(f"mode {mode!r}, {half!r}, sampling_ratio {ratio}")
     if ((images < 0) | (images >= x.shape[0])).any():
         raise ValueError(f"images {images.tolist()} of {x.shape[0]}")
-    y = np.empty((len(rois), x.shape[1], *size), x.dtype)
-    scaled = rois.astype(np.float64) * attributes.get("spatial_scale", 1.0) - (0.5 if half == "half_pixel" else 0)
-    if not np.isfinite(scaled).all():
+    y = result(out, (len(rois), x.shape[1], *size), x.dtype)
+    if 0 in (*x.shape, *y.shape):
+        y[...] = 0
+        return [y]
+    corners = rois.astype(np.float64) * attributes.get("spatial_scale", 1.0) - (0.5 if half == "half_pixel" else 0)
+    if not np.isfinite(corners).all():
         raise ValueError("regions that are not finite")
-    for i, image in enumerate(images):
-        axes = []
-        for n, m, begin, end in zip(x.shape[2:], size, scaled[i, 1::-1], scaled[i, 3:1:-1]):
-            span = end - begin if half == "half_pixel" else max(end - begin, 1.0)
-            count = ratio or max(ceil(span / m), 0)
-            if count > MAX_SAMPLES:
-                raise ValueError(f"regions of {span:g} pixels: {count} samples a result")
-            axes.append(_taps(n, begin + (np.arange(m * count) + 0.5) * (span / m / max(count, 1))))
-        y[i] = (_averaged if mode == "avg" else _largest)(x[image], *axes, size)
-    return [y]
+    least = -np.inf if half == "half_pixel" else 1.0
+    spans = np.maximum(corners[:, 3:1:-1] - corners[:, 1::-1], least)
+    counts = np.full(spans.shape, float(ratio)) if ratio else np.maximum(np.ceil(spans / size), 0)
+    if counts.max() > MAX_SAMPLES:
+        raise ValueError(f"regions of {spans.max():g} pixels: {counts.max():g} samples a result")
+    counts = counts.astype(np.int64)
+    real, to = as_reals(x), y if y.dtype in REALS else np.empty(y.shape, as_reals(x).dtype)
+    arrays = real, np.ascontiguousarray(corners), counts, np.ascontiguousarray(images, np.int64), to
+    threads = check_threads(attributes.get("threads"))
+    Regions(*arrays, int(counts.max()), least, mode == "avg", threads)(*arrays)
+    return [to if to is y else to.astype(x.dtype)]
 
 
-def _taps(n, at):
-    """By sample, the two pixels that it lies between and their weights: none outside of the image."""
-    inside = (at >= -1) & (at <= n)
-    at = np.clip(at, 0, max(n - 1, 0))
-    low = np.minimum(np.floor(at).astype(np.int64), max(n - 1, 0))
-    high = np.minimum(low + 1, max(n - 1, 0))
-    part = at - low
-    return low, high, (1 - part) * inside, part * inside
+REALS = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def _averaged(x, rows, columns, size):
-    """The means of samples, as products with what each row and each column of pixels counts."""
-    for axis, (low, high, before, after), m in ((1, rows, size[0]), (2, columns, size[1])):
-        n, count = x.shape[axis], low.size // m
-        weights = np.zeros((m, n))
-        if count and n:
-            for at, share in ((low, before), (high, after)):
-                np.add.at(weights, (np.repeat(np.arange(m), count), at), share / count)
-        weights = weights.astype(x.dtype)
-        x = weights @ x if axis == 1 else x @ weights.T
-    return x
-
-
-def _largest(x, rows, columns, size):
-    """The largest of all pixels times their weights, as ONNX has it."""
-    if not rows[0].size or not columns[0].size:
-        return np.zeros((len(x), *size), x.dtype)
-    y = None
-    for at, share in ((rows[0], rows[2]), (rows[1], rows[3])):
-        for to, part in ((columns[0], columns[2]), (columns[1], columns[3])):
-            weighted = x[:, at[:, None], to] * (share[:, None] * part).astype(x.dtype)
-            y = weighted if y is None else np.maximum(y, weighted)
-    return y.reshape(len(x), size[0], -1, size[1], columns[0].size // size[1]).max((2, 4))
+def as_reals(x):
+    """An array as the nests that sample it take it: in C order, narrow numbers in float32, integers in float64."""
+    real = x.dtype if x.dtype in REALS else np.float64 if x.dtype.kind in "iub" else np.float32
+    return np.asarray(x, real, order="C")
 
 
 @operator("MaxRoiPool", shape=_region_shape)
@@ -164,82 +143,31 @@ def _grid_shape(node, inputs):
 MODES = {"bilinear": "linear", "bicubic": "cubic"}  # as they were called before version 20
 
 
-@operator("GridSample", shape=_grid_shape)
-def _grid_sample(inputs, attributes):
+@operator("GridSample", shape=_grid_shape, into=True)
+def _grid_sample(inputs, attributes, out=None):
     x, grid = inputs
     mode, padding = attributes.get("mode", "linear"), attributes.get("padding_mode", "zeros")
-    aligned, sizes = attributes.get("align_corners", 0), x.shape[2:]
     mode = MODES.get(mode, mode)
     if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
         raise ValueError(f"mode {mode!r}, padding_mode {padding!r}")
-    points = []
-    for n, at in zip(sizes, np.moveaxis(grid, -1, 0)[::-1].astype(np.promote_types(grid.dtype, np.float32))):
-        at = (at + 1) / 2 * (n - 1) if aligned else ((at + 1) * n - 1) / 2
-        points.append(np.nan_to_num(at, nan=-1.0 if padding == "zeros" else 0.0, posinf=1e9, neginf=-1e9))
-    if padding == "border" and mode != "cubic":
-        points = [np.clip(at, 0, n - 1) for n, at in zip(sizes, points)]
-    if padding == "reflection" and mode != "cubic":
-        points = [_reflected(at, n, aligned) for n, at in zip(sizes, points)]
-    taps = [_around(at, mode) for at in points]
-    within = {
-        "zeros": None,
-        "border": lambda i, n: np.clip(i, 0, n - 1),
-        "reflection": lambda i, n: np.rint(_reflected(i.astype(np.float64), n, aligned)).astype(np.int64),
-    }
-    return [_weighted(x, taps, within[padding]).astype(x.dtype, copy=False)]  # fmt: skip
+    y = result(out, (*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+    aligned, threads = bool(attributes.get("align_corners", 0)), check_threads(attributes.get("threads"))
+    if y.dtype in REALS:
+        sample(x, grid, y, mode, padding, aligned, False, threads)
+        return [y]
+    wide = np.empty(y.shape, as_reals(x).dtype)
+    sample(x, grid, wide, mode, padding, aligned, False, threads)
+    return [wide.astype(x.dtype)]
 
 
-def _reflected(at, n, aligned):
-    """Coordinates mirrored at the centers of the outermost pixels, or at their edges, as often as needed."""
-    low, high = (0.0, n - 1.0) if aligned else (-0.5, n - 0.5)
-    span = high - low
-    if span <= 0:
-        return np.zeros_like(at)
-    turns = np.abs(at - low) % (2 * span)
-    return np.clip(np.where(turns > span, 2 * span - turns, turns) + low, 0, n - 1)
-
-
-def _around(at, mode):
-    """By pixel around, its index and weight."""
-    if mode == "nearest":
-        return [(np.rint(np.clip(at, -1e9, 1e9)).astype(np.int64), None)]
-    at = np.clip(at, -1e9, 1e9)
-    low = np.floor(at)
-    part = at - low
-    low = low.astype(np.int64)
-    if mode == "linear":
-        return [(low, 1 - part), (low + 1, part)]
-    a = -0.75
-    far, near = lambda t: ((a * t - 5 * a) * t + 8 * a) * t - 4 * a, lambda t: ((a + 2) * t - (a + 3)) * t * t + 1
-    weights = far(part + 1), near(part), near(1 - part), far(2 - part)
-    return [(low + i, w) for i, w in zip((-1, 0, 1, 2), weights)]
-
-
-def _weighted(x, taps, within):
-    """Sums of pixels by weight; `within` says which pixel stands for one outside, where none does it is 0."""
-    images, sizes, y = np.arange(x.shape[0]), x.shape[2:], 0
-    rank = len(sizes)
-    images = images.reshape(-1, *[1] * rank)
-    real = x if x.dtype.kind == "f" else x.astype(np.float64)
-    channels_last = np.moveaxis(real, 1, -1)
-    for chosen in np.ndindex(*(len(t) for t in taps)):
-        at, weight, inside = [], None, None
-        for t, i, n in zip(taps, chosen, sizes):
-            index, share = t[i]
-            if within is None:
-                here = (index >= 0) & (index < n)
-                inside = here if inside is None else inside & here
-                index = np.clip(index, 0, n - 1)
-            else:
-                index = within(index, n)
-            at.append(index)
-            if share is not None:
-                weight = share if weight is None else weight * share
-        samples = channels_last[(images, *at)]
-        if inside is not None:
-            samples = np.where(inside[..., None], samples, samples.dtype.type(0))
-        y = y + (samples if weight is None else samples * weight[..., None].astype(samples.dtype, copy=False))
-    return np.ascontiguousarray(np.moveaxis(y, -1, 1))
+def sample(x, grid, y, mode, padding, aligned, absolute, threads):
+    """Write what lies at the points of a grid, see `Samples`, to `y` of float32 or float64."""
+    rank, points = x.ndim - 2, prod(grid.shape[1:-1])
+    if rank > 3:
+        raise Unsupported(f"GridSample: {rank} spatial axes; 1, 2 or 3 are supported")
+    arrays = as_reals(x), as_reals(grid).reshape(len(x), points, rank), y.reshape(*x.shape[:2], points)
+    if y.size:
+        Samples(*arrays, mode, padding, aligned, absolute, threads)(*arrays)
 
 
 def _affine_grid_shape(node, inputs):
@@ -300,16 +228,19 @@ def _deform_conv(inputs, attributes):
     offset = offset.reshape(len(x), apart, *kernel, 2, oh, ow)
     base = [np.arange(n).reshape(-1, *[1] * (1 - i)) * strides[i] - pads[i] for i, n in enumerate((oh, ow))]
     taps = [np.arange(k).reshape(-1, *[1] * (3 - i)) * dilations[i] for i, k in enumerate(kernel)]
-    each, columns = x.shape[1] // apart, []
-    for g in range(apart):
-        points = [base[i] + taps[i] + offset[:, g, :, :, i] for i in range(2)]  # [image, kh, kw, oh, ow]
-        at = [_around(p.reshape(len(x), -1, ow), "linear") for p in points]
-        samples = _weighted(x[:, g * each : (g + 1) * each], at, None)
-        samples = samples.reshape(len(x), each, prod(kernel), oh * ow)
-        if mask is not None:
-            samples = samples * mask.reshape(len(x), apart, 1, prod(kernel), oh * ow)[:, g]
-        columns.append(samples)
-    rows = np.concatenate(columns, 1).reshape(len(x), groups, -1, oh * ow)
+    real, each = as_reals(x), x.shape[1] // apart
+    points = np.empty((len(x), apart, *kernel, oh, ow, 2), np.promote_types(offset.dtype, np.float32))
+    for i in range(2):  # the coordinate along the last axis comes first
+        np.add(offset[:, :, :, :, i], base[i] + taps[i], out=points[..., 1 - i], casting="same_kind")
+    rows = np.zeros((len(x) * apart, each, prod(kernel), oh * ow), real.dtype)
+    if x.size:
+        grid = points.reshape(len(x) * apart, prod(kernel), oh * ow, 2)
+        sample(real.reshape(-1, each, *x.shape[2:]), grid, rows, "linear", "zeros", False, True,
+               check_threads(attributes.get("threads")))  # fmt: skip
+    rows = rows.reshape(len(x), apart, each, prod(kernel), oh * ow)
+    if mask is not None:
+        rows *= mask.reshape(len(x), apart, 1, prod(kernel), oh * ow)
+    rows = rows.reshape(len(x), groups, -1, oh * ow)
     y = w.reshape(groups, w.shape[0] // groups, -1) @ rows
     y = y.reshape(len(x), w.shape[0], oh, ow)
     return [(y if bias is None else y + bias.reshape(-1, 1, 1)).astype(x.dtype, copy=False)]

@@ -6,23 +6,23 @@ import math
 
 import numpy as np
 
-from .base import OPERATORS, Follows, Unsupported, broadcast_shape, operator, required
+from .base import OPERATORS, Follows, Unsupported, broadcast_shape, operator, required, result
 
 
 def _same(attributes, layout, shapes):
     return attributes
 
 
-def each(*names):
-    """Register an elementwise operator."""
-    return operator(*names, kind=Follows.FOLLOWS, shape=broadcast_shape, follow=_same, elementwise=True)
+def each(*names, into=False):
+    """Register an elementwise operator; `into`: it takes arrays for its results."""
+    return operator(*names, kind=Follows.FOLLOWS, shape=broadcast_shape, follow=_same, elementwise=True, into=into)
 
 
 UNARY = {
     "Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Tanh": np.tanh, "Sin": np.sin,
     "Cos": np.cos, "Tan": np.tan, "Sinh": np.sinh, "Cosh": np.cosh, "Asin": np.arcsin, "Acos": np.arccos,
     "Atan": np.arctan, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh, "Floor": np.floor,
-    "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Not": np.logical_not, "Identity": np.asarray,
+    "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Not": np.logical_not,
     "Relu": lambda x: np.maximum(x, 0), "Reciprocal": lambda x: (1 / x).astype(x.dtype), "IsNaN": np.isnan,
     "Softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))),
     "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)), "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
@@ -35,19 +35,25 @@ BINARY = {
 }  # fmt: skip
 
 
-@each(*UNARY)
+@each("Identity")
+def _identity(inputs, attributes):
+    return [np.asarray(inputs[0])]
+
+
+@each(*UNARY, into=True)
 def _unary(inputs, attributes, out=None):
+    of = UNARY[attributes["op"]]
     with np.errstate(all="ignore"):
-        return [UNARY[attributes["op"]](inputs[0])]
+        return [of(inputs[0], out=out and out[0]) if isinstance(of, np.ufunc) else of(inputs[0])]
 
 
-@each(*BINARY)
-def _binary(inputs, attributes):
-    result, *others = inputs
+@each(*BINARY, into=True)
+def _binary(inputs, attributes, out=None):
+    running, *others = inputs
     with np.errstate(all="ignore"):
-        for other in others:
-            result = BINARY[attributes["op"]](result, other)
-    return [result]
+        for i, other in enumerate(others, 1):
+            running = BINARY[attributes["op"]](running, other, out=out[0] if out and i == len(others) else None)
+    return [running]
 
 
 @each("Mean")
@@ -55,28 +61,31 @@ def _mean(inputs, attributes):
     return [(_binary(inputs, {"op": "Sum"})[0] / len(inputs)).astype(inputs[0].dtype)]
 
 
-@each("Div")
-def _div(inputs, attributes):
+@each("Div", into=True)
+def _div(inputs, attributes, out=None):
     a, b = inputs
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
-            return [a / b]
+            return [np.divide(a, b, out=out and out[0])]
         divisor = np.where(b == 0, b.dtype.type(1), b)
         floor, rest = np.divmod(a, divisor)
         whole = floor + ((rest != 0) & ((a < 0) != (divisor < 0)))  # towards 0
         return [np.where(b == 0, 0, whole).astype(a.dtype)]
 
 
-@each("Pow")
-def _pow(inputs, attributes):
+@each("Pow", into=True)
+def _pow(inputs, attributes, out=None):
+    x, exponent = inputs
     with np.errstate(all="ignore"):
-        return [np.power(inputs[0], inputs[1]).astype(inputs[0].dtype)]
+        if x.dtype == exponent.dtype:
+            return [np.power(x, exponent, out=out and out[0])]
+        return [np.power(x, exponent).astype(x.dtype)]
 
 
-@each("Mod")
-def _mod(inputs, attributes):
+@each("Mod", into=True)
+def _mod(inputs, attributes, out=None):
     with np.errstate(all="ignore"):
-        return [(np.fmod if attributes.get("fmod") else np.mod)(*inputs)]
+        return [(np.fmod if attributes.get("fmod") else np.mod)(*inputs, out=out and out[0])]
 
 
 @each("Where")
@@ -104,10 +113,12 @@ def _dropout(inputs, attributes):
     return [x, np.ones(x.shape, bool)]
 
 
-@each("Cast")
-def _cast(inputs, attributes):
+@each("Cast", into=True)
+def _cast(inputs, attributes, out=None):
+    y = result(out, inputs[0].shape, attributes["to"])
     with np.errstate(all="ignore"):
-        return [inputs[0].astype(attributes["to"])]
+        np.copyto(y, inputs[0], casting="unsafe")
+    return [y]
 
 
 def _as_second(node, inputs):

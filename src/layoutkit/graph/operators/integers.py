@@ -4,34 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._core.nests.elementwise import Elementwise
+from ..._core.nests.reduce import Reduction
+from ...choosing.threads import check_threads
 from ...convolutions import conv
-from .base import Follows, by_kernel, operator, required, same_shape
-
-PIECE = 1 << 14  # numbers that are quantised at a time, in the first cache
-
-
-def to_integers(x: np.ndarray, scale, zero, to: np.dtype) -> np.ndarray:
-    """Integers of at most 16 bits for numbers of float32, by one scale: rounded, the zero point added, clipped."""
-    limits, y = np.iinfo(to), np.empty(x.shape, to)
-    flat, out, kept = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), np.empty(PIECE, np.float32)
-    for at in range(0, flat.size, PIECE):
-        some = flat[at : at + PIECE]
-        piece = np.divide(some, scale, out=kept[: some.size])
-        np.rint(piece, out=piece)
-        piece += np.float32(zero)
-        np.clip(piece, limits.min, limits.max, out=piece)
-        out[at : at + PIECE] = piece
-    return y
-
-
-def to_numbers(q: np.ndarray, scale, zero) -> np.ndarray:
-    """What integers of at most 16 bits stand for in float32, by one scale."""
-    y = np.empty(q.shape, np.float32)
-    flat, out = np.ascontiguousarray(q).reshape(-1), y.reshape(-1)
-    for at in range(0, flat.size, PIECE):
-        piece = np.subtract(flat[at : at + PIECE], np.float32(zero), out=out[at : at + PIECE], dtype=np.float32)
-        piece *= scale
-    return y
+from .base import Follows, by_kernel, operator, required, result, same_shape
 
 
 def products(a: np.ndarray, b: np.ndarray, a_zero, b_zero, threads: int | None) -> np.ndarray:
@@ -87,20 +64,30 @@ def _dynamic_shape(node, inputs):
     return [(np.uint8, required(inputs[0]).shape), (np.float32, ()), (np.uint8, ())]
 
 
-@operator("DynamicQuantizeLinear", shape=_dynamic_shape)
-def _dynamic(inputs, attributes):
+@operator("DynamicQuantizeLinear", shape=_dynamic_shape, into=True)
+def _dynamic(inputs, attributes, out=None):
     """Over the range of the tensor, which 0 is made a part of."""
-    x = inputs[0]
-    low, high = np.minimum(x.min(initial=0), x.dtype.type(0)), np.maximum(x.max(initial=0), x.dtype.type(0))
+    x, y = inputs[0], result(out, inputs[0].shape, np.uint8)
+    threads, compiled = check_threads(attributes.get("threads")), x.dtype == np.float32 and x.size > 0
+    low, high = _range(x, threads) if compiled else (x.min(initial=0), x.max(initial=0))
+    low, high = np.minimum(low, x.dtype.type(0)), np.maximum(high, x.dtype.type(0))
     with np.errstate(all="ignore"):
         scale = np.float32((high - low) / x.dtype.type(255))
-        zero = np.clip(np.rint(-low / scale), 0, 255) if scale > 0 else np.float32(0)
-        zero = np.nan_to_num(zero)
-        if 0 < scale < np.inf and x.dtype == np.float32:
-            return [
-                to_integers(x, scale, zero, np.dtype(np.uint8)),
-                np.asarray(scale),
-                np.asarray(zero).astype(np.uint8),
-            ]
-        y = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
-    return [np.nan_to_num(y).astype(np.uint8), np.asarray(scale), np.asarray(zero).astype(np.uint8)]
+        zero = np.nan_to_num(np.clip(np.rint(-low / scale), 0, 255) if scale > 0 else np.float32(0))
+        if compiled and 0 < scale < np.inf:
+            flat = np.ascontiguousarray(x).reshape(-1), y.reshape(-1)
+            Elementwise((), flat[:1], flat[1], [("f32", 1.0, 0), ("u8", float(scale), int(zero))], threads)(*flat)
+        else:
+            integers = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
+            y[...] = np.nan_to_num(integers).astype(np.uint8)
+    return [y, np.asarray(scale), np.asarray(zero).astype(np.uint8)]
+
+
+def _range(x: np.ndarray, threads: int) -> list[np.float32]:
+    """The least and the largest number of a tensor of float32."""
+    flat, limit = np.ascontiguousarray(x).reshape(-1), np.empty((), np.float32)
+    limits = []
+    for op in ("ReduceMin", "ReduceMax"):
+        Reduction(op, flat, limit, [0], threads)(flat, limit)
+        limits.append(limit[()])
+    return limits

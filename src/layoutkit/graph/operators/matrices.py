@@ -6,30 +6,31 @@ from math import prod
 
 import numpy as np
 
-from .base import constants, normal, operator, required, same_shape
+from ..._core.nests.running import RUNNING, Running
+from ..._core.nests.triangle import Triangle
+from ...choosing.threads import check_threads
+from .base import constants, normal, operator, required, result, same_shape
 from .elementwise import each
 
-SHORT_ROW = 8  # numbers that are added to the ones before them by one call
 
-
-@operator("CumSum", "CumProd", shape=same_shape)
-def _running(inputs, attributes):
+@operator("CumSum", "CumProd", shape=same_shape, into=True)
+def _running(inputs, attributes, out=None):
     """Of the elements up to each, `exclusive` before each; `reverse` from the end."""
-    x = inputs[0]
+    x = np.asarray(inputs[0], order="C")
     axis = normal(int(np.asarray(inputs[1]).item()), x.ndim, attributes["op"])
+    exclusive, reverse = (bool(attributes.get(key)) for key in ("exclusive", "reverse"))
+    y = result(out, x.shape, x.dtype)
+    if x.dtype.name in RUNNING:
+        threads = check_threads(attributes.get("threads"))
+        Running(x, y, axis, exclusive, reverse, attributes["op"] == "CumProd", threads)(x, y)
+        return [y]
     of, neutral = (np.add, 0) if attributes["op"] == "CumSum" else (np.multiply, 1)
-    y = np.empty_like(x, order="C")
-    rows, sums = (np.moveaxis(v, axis, 0)[:: -1 if attributes.get("reverse") else 1] for v in (x, y))
-    if attributes.get("exclusive") and len(rows):
+    rows, sums = (np.moveaxis(v, axis, 0)[:: -1 if reverse else 1] for v in (x, y))
+    if exclusive and len(rows):
         sums[0] = neutral
         rows, sums = rows[:-1], sums[1:]
     with np.errstate(all="ignore"):
-        if prod(x.shape[axis + 1 :]) < SHORT_ROW or not len(rows):
-            of.accumulate(rows, 0, dtype=x.dtype, out=sums)
-        else:
-            sums[0] = rows[0]
-            for i in range(1, len(rows)):
-                of(sums[i - 1], rows[i], out=sums[i])
+        of.accumulate(rows, 0, dtype=x.dtype, out=sums)
     return [y]
 
 
@@ -39,12 +40,15 @@ def _matrices(node, inputs):
     return same_shape(node, inputs)
 
 
-@operator("Trilu", shape=_matrices)
-def _triangle(inputs, attributes):
+@operator("Trilu", shape=_matrices, into=True)
+def _triangle(inputs, attributes, out=None):
     x, k = (*inputs, None)[:2]
     k = 0 if k is None else int(np.asarray(k).item())
     k = min(max(k, -x.shape[-2] - 1), x.shape[-1] + 1)
-    return [(np.triu if attributes.get("upper", 1) else np.tril)(x, k)]
+    x = np.asarray(x, order="C")
+    y = result(out, x.shape, x.dtype)
+    Triangle(x, y, k, bool(attributes.get("upper", 1)), check_threads(attributes.get("threads")))(x, y)
+    return [y]
 
 
 def _eye_shape(node, inputs):
@@ -61,17 +65,13 @@ def _eye(inputs, attributes):
     return [np.eye(n, m, k, attributes.get("dtype", inputs[0].dtype))]
 
 
-@each("BitShift")
-def _bit_shift(inputs, attributes):
-    """By the width of the type or more nothing is left, but the sign."""
-    x, count = inputs
+@each("BitShift", into=True)
+def _bit_shift(inputs, attributes, out=None):
+    """By the width of the type or more nothing is left, but the sign: as numpy has it."""
     shifts = {"LEFT": np.left_shift, "RIGHT": np.right_shift}
     if attributes.get("direction") not in shifts:
         raise ValueError(f"BitShift: direction {attributes.get('direction')!r}: expected LEFT or RIGHT")
-    width = 8 * x.itemsize
-    shifted = shifts[attributes["direction"]](x, np.minimum(count, x.dtype.type(width - 1)))
-    signed = attributes["direction"] == "RIGHT" and x.dtype.kind == "i"
-    return [shifted if signed else np.where(count < width, shifted, x.dtype.type(0))]
+    return [shifts[attributes["direction"]](*inputs, out=out and out[0])]
 
 
 def _det_shape(node, inputs):

@@ -127,17 +127,6 @@ def cuts_of(shape, inputs, attributes):
     return cut
 
 
-def _gather_shape(node, inputs):
-    x, at = required(inputs[0]), required(inputs[1])
-    axis = normal(node.attributes.get("axis", 0), len(x.shape), "Gather")
-    return [(x.dtype, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))]
-
-
-@operator("Gather", shape=_gather_shape)
-def _gather(inputs, attributes):
-    return [np.take(inputs[0], inputs[1], attributes.get("axis", 0))]
-
-
 @operator("Shape", of_shape=True)
 def _shape(inputs, attributes):
     shape = np.array(inputs[0].shape, np.int64)

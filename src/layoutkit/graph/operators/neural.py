@@ -8,7 +8,6 @@ import numpy as np
 
 from ...convolutions import conv, transposed
 from .base import Follows, Unsupported, normal, operator, required
-from .integers import to_integers, to_numbers
 from .windows import pads_of, per_axis, window
 
 FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
@@ -158,8 +157,6 @@ def _quantize_linear(inputs, attributes):
         raise Unsupported(f"QuantizeLinear: to {to}, blocks of {attributes.get('block_size', 0)}")
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
-    if scale.ndim == 0 and scale.dtype == x.dtype == np.float32 and to.itemsize <= 2:
-        return [to_integers(x, scale, 0 if zero is None else zero, to)]
     limits = np.iinfo(to)
     integers = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
     return [np.clip(integers, limits.min, limits.max).astype(to)]
@@ -172,8 +169,6 @@ def _dequantize_linear(inputs, attributes):
         raise Unsupported(f"DequantizeLinear: of {x.dtype}, blocks of {attributes.get('block_size', 0)}")
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
-    if scale.ndim == 0 and scale.dtype == np.float32 and x.itemsize <= 2:
-        return [to_numbers(x, scale, 0 if zero is None else zero)]
     if x.itemsize == 1 and (zero is None or not zero.any()):  # often filters: exact without widening to int32 first
         return [np.asarray(x.astype(scale.dtype) * scale)]
     return [((x.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))) * scale).astype(scale.dtype)]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from math import prod
 
 import numpy as np
 
-from .base import Follows, Unsupported, mean, operator, physical_axes, required
+from ..._core.nests.places import PLACED, PoolingPlaces
+from ...choosing.threads import check_threads
+from .base import Follows, Unsupported, mean, operator, physical_axes, required, result
 from .windows import window
 
 
@@ -63,32 +66,36 @@ def _pool_shape(node, inputs):
     return [(x.dtype, shape), (np.int64, shape)]
 
 
-@operator("MaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
-def _max_pool(inputs, attributes):
+@operator("MaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape, into=True)
+def _max_pool(inputs, attributes, out=None):
     x = inputs[0]
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    y = _empty(attributes, x, least)
     if attributes.get("indices"):
-        return _with_indices(x, y, attributes)
+        return _with_indices(x, least, attributes, out)
+    y = _empty(attributes, x, least)
     for to, part in _taps(attributes, x):
         np.maximum(y[to], part, out=y[to])
     return [y]
 
 
-def _with_indices(x, y, attributes):
+def _with_indices(x, least, attributes, out):
     """The maxima, and the index of each in the flattened input, in the model's layout."""
     if attributes.get("at"):
         raise Unsupported("MaxPool: indices are of the model's layout")
-    flat = np.arange(x.size, dtype=np.int64).reshape(x.shape)
-    if attributes.get("storage_order"):
-        n, c, *size = x.shape
-        flat = np.arange(x.size, dtype=np.int64).reshape(n, c, *size[::-1]).transpose(0, 1, *range(x.ndim - 1, 1, -1))
-    indices = np.full(y.shape, -1, np.int64)
-    for (to, part), (_, at) in zip(_taps(attributes, x), _taps(attributes, flat)):
-        larger = (part > y[to]) | (indices[to] < 0)  # also where all inputs are the lowest number of the type
-        y[to][larger] = part[larger]
-        indices[to][larger] = at[larger]
-    return [y, np.maximum(indices, 0)]
+    if x.ndim > 5:
+        raise Unsupported(f"MaxPool: indices of {x.ndim - 2} spatial axes; 1, 2 or 3 are supported")
+    of = window(attributes, x.shape[2:])
+    shape = (*x.shape[:2], *of.out)
+    y, places = result(out, shape, x.dtype), result(out, shape, np.int64, 1)
+    ones, by_column = (1,) * (5 - x.ndim), bool(attributes.get("storage_order"))
+    windows = [(1, 1, 1, 0)] * len(ones) + [
+        (k, s, d, before) for k, s, d, (before, _) in zip(of.kernel, of.stride, of.dilation, of.pads)
+    ]
+    real = np.ascontiguousarray(x, x.dtype if x.dtype.name in PLACED else np.float32)
+    maxima = y if real.dtype == x.dtype else np.empty(y.shape, real.dtype)
+    arrays = [a.reshape(prod(a.shape[:2]), *ones, *a.shape[2:]) for a in (real, maxima, places)]
+    PoolingPlaces(*arrays, windows, by_column, least, check_threads(attributes.get("threads")))(*arrays)
+    return [maxima if maxima is y else maxima.astype(x.dtype), places]
 
 
 @operator("AveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)

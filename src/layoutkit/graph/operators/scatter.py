@@ -1,4 +1,4 @@
-"""Operators whose inputs say where elements come from or go to, and those that look for elements."""
+"""Operators that look for elements, and those that write to places that indices say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.nests.top import LISTED, TopOfRows
 from ...choosing.threads import check_threads
-from .base import constants, normal, operator, required, same_shape
+from .base import constants, normal, operator, required
 
 
 def scalar(node, inputs, i):
@@ -17,84 +17,6 @@ def scalar(node, inputs, i):
     if values is not None and len(values) != 1:
         raise ValueError(f"input {i}: {len(values)} numbers, expected one")
     return None if values is None else values[0]
-
-
-def _grid(indices, axis):
-    """Indices of each axis, those along one of them given."""
-    grid = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    grid[axis] = indices
-    return tuple(grid)
-
-
-def _elements_shape(node, inputs):
-    x, at = required(inputs[0]), required(inputs[1])
-    axis = normal(node.attributes.get("axis", 0), len(x.shape), node.op)
-    if len(at.shape) != len(x.shape) or any(m > n for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != axis):
-        raise ValueError(f"indices of shape {at.shape} into {x.shape}")
-    if node.op == "GatherElements":
-        return [(x.dtype, at.shape)]
-    if required(inputs[2]).shape != at.shape:
-        raise ValueError(f"updates of shape {required(inputs[2]).shape} at indices of shape {at.shape}")
-    return [(x.dtype, x.shape)]
-
-
-@operator("GatherElements", shape=_elements_shape)
-def _gather_elements(inputs, attributes):
-    x, at = inputs
-    return [x[_grid(at, normal(attributes.get("axis", 0), x.ndim, "GatherElements"))]]
-
-
-REDUCED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-
-
-def _scattered(x, at, updates, reduction):
-    """A copy of `x` with updates at indices: the last one where there are several, or reduced one after another."""
-    y = np.array(x)
-    if reduction == "none":
-        y[at] = updates
-    elif reduction in REDUCED:
-        REDUCED[reduction].at(y, at, updates)
-    else:
-        raise ValueError(f"reduction {reduction!r}: expected none, {', '.join(REDUCED)}")
-    return y
-
-
-@operator("ScatterElements", "Scatter", shape=_elements_shape)
-def _scatter_elements(inputs, attributes):
-    x, at, updates = inputs
-    grid = _grid(at, normal(attributes.get("axis", 0), x.ndim, "ScatterElements"))
-    return [_scattered(x, grid, updates, attributes.get("reduction", "none"))]
-
-
-def _nd_shape(node, inputs):
-    x, at, batch = required(inputs[0]), required(inputs[1]), node.attributes.get("batch_dims", 0)
-    if not at.shape or at.shape[-1] > len(x.shape) - batch or not 0 <= batch < len(at.shape):
-        raise ValueError(f"indices of shape {at.shape} into {x.shape}, {batch} batch dimensions")
-    if x.shape[:batch] != at.shape[:batch]:
-        raise ValueError(f"batch dimensions {x.shape[:batch]} and {at.shape[:batch]}")
-    shape = (*at.shape[:-1], *x.shape[batch + at.shape[-1] :])
-    if node.op == "GatherND":
-        return [(x.dtype, shape)]
-    if required(inputs[2]).shape != shape:
-        raise ValueError(f"updates of shape {required(inputs[2]).shape}, expected {shape}")
-    return [(x.dtype, x.shape)]
-
-
-@operator("GatherND", shape=_nd_shape)
-def _gather_nd(inputs, attributes):
-    x, at = inputs
-    batch = attributes.get("batch_dims", 0)
-    each = np.ogrid[tuple(slice(n) for n in at.shape[:-1])][:batch] if at.ndim > 1 else []
-    return [np.asarray(x[(*each, *np.moveaxis(at, -1, 0))])]
-
-
-@operator("ScatterND", shape=_nd_shape)
-def _scatter_nd(inputs, attributes):
-    x, at, updates = inputs
-    return [_scattered(x, tuple(np.moveaxis(at, -1, 0)), updates, attributes.get("reduction", "none"))]
-
-
-# ---- looking for elements
 
 
 @operator("NonZero", open=True)
@@ -196,21 +118,6 @@ def _one_hot(inputs, attributes):
     at = np.expand_dims(np.where(at < 0, at + at.dtype.type(depth), at) if at.dtype.kind != "u" else at, axis)
     each = np.arange(depth).reshape(-1, *[1] * (at.ndim - 1 - axis))
     return [np.where(at == each, on, off).astype(inputs[2].dtype)]
-
-
-@operator("ReverseSequence", shape=same_shape)
-def _reverse_sequence(inputs, attributes):
-    x, lengths = inputs
-    batch, time = (normal(attributes.get(k, d), x.ndim, "ReverseSequence")
-                   for k, d in (("batch_axis", 1), ("time_axis", 0)))  # fmt: skip
-    n = x.shape[time]
-    if batch == time or lengths.shape != (x.shape[batch],) or (lengths > n).any() or (lengths < 0).any():
-        raise ValueError(f"lengths of shape {lengths.shape} along axis {time}, batch axis {batch}, of {x.shape}")
-    y = np.array(x, order="C")
-    of, to = (np.moveaxis(v, (batch, time), (0, 1)) for v in (x, y))
-    for i, length in enumerate(lengths.tolist()):
-        to[i, :length] = of[i, :length][::-1]
-    return [y]
 
 
 def _written_shape(node, inputs):

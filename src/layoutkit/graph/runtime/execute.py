@@ -274,6 +274,9 @@ class Program:
                 dtype = known[name].dtype
                 keeps_type = moves and dtype == F32
                 operands.append(self.operand(name, kind, y.stored_type if keeps_type else own_type(dtype)))
+        if of.into and not any(known[name].stored for name in node.outputs if name):
+            self._into(node, kind, operands, attributes)
+            return
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
         stored = [known[name].stored if name and not moves else None for name in node.outputs]
 
@@ -285,6 +288,25 @@ class Program:
 
         places = tuple(x for x in operands if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
+
+    def _into(
+        self, node: Node, kind: int, operands: list[Place | np.ndarray | None], attributes: Mapping[str, Any] | None
+    ) -> None:
+        """Append a step of Python whose function writes its results to the arrays of the program."""
+        to = [self.result(name, kind) if name else None for name in node.outputs]
+
+        def call(*arrays: np.ndarray) -> None:
+            given = iter(arrays)
+            inputs = [next(given) if isinstance(x, tuple) else x for x in operands]
+            out = [None if place is None else next(given) for place in to]
+            for y, value in zip(out, run(node, inputs, attributes, out)):
+                if y is not None and value is not y:
+                    if value.shape != y.shape:
+                        raise ValueError(f"{node}: a result of shape {value.shape}, expected {y.shape}")
+                    np.copyto(y, value, casting="equiv")
+
+        reads = tuple(x for x in operands if isinstance(x, tuple))
+        self.operation(node, lambda *arrays: call, reads, tuple(place for place in to if place is not None))
 
 
 def _rounded(value: np.ndarray, stored: StoredType) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Conversions of numbers to another type."""
+"""Conversions of numbers to another type, and to integers that stand for them and back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from ...ir import Node
 from ..base import MAX_RANK, Known, StoredType
 from .base import F32, Kernel
+from .elementwise import MAX_AXES
 
 REALS = {"float16": 11, "float32": 24, "float64": 53}  # their bits of precision
 INTEGERS = {"bool": 1, "uint8": 8, "int8": 7, "uint16": 16, "int16": 15, "uint32": 32, "int32": 31, "int64": 63}
@@ -29,13 +30,13 @@ def is_cast(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 def is_conversion(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     """Whether an Identity stores float32 numbers in another type than its input, or a QuantizeLinear or
-    DequantizeLinear has a single scale of integers of 8 bits."""
+    DequantizeLinear has integers of 8 bits."""
     x, y = known[node.inputs[0]], known[node.outputs[0]]
     if x.value is not None or not 1 <= len(x.shape) <= MAX_RANK:
         return False
     if node.op == "Identity":
         return x.stored_type != y.stored_type
-    return meant_by(node, known) is not None
+    return meant_by(node, known) is not None or is_quantised(node, known)
 
 
 def meant_by(node: Node, known: Mapping[str, Known]) -> StoredType | None:
@@ -52,6 +53,21 @@ def meant_by(node: Node, known: Mapping[str, Known]) -> StoredType | None:
     if str(integer.dtype) not in BYTES or node.attributes.get("block_size") or not 0 < number < np.inf:
         return None
     return StoredType(str(integer.dtype), number, int(zero.reshape(-1)[0]))
+
+
+def is_quantised(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a node makes bytes of float32, or float32 of bytes, by scales and zero points that are constants along an
+    axis, or single numbers that vary."""
+    x, scale = known[node.inputs[0]], known[node.inputs[1]]
+    zero = known[node.inputs[2]] if node.input(2) else None
+    quantises = node.op == "QuantizeLinear"
+    real, integer = (x, known[node.outputs[0]]) if quantises else (known[node.outputs[0]], x)
+    if x.value is not None or len(x.shape) > MAX_AXES or node.attributes.get("block_size") or real.stored is not None:
+        return False
+    if real.dtype != F32 or scale.dtype != F32 or str(integer.dtype) not in BYTES:
+        return False
+    of = [scale] if zero is None else [scale, zero]
+    return all(p.stored is None and (np.prod(p.shape) == 1 or (p.value is not None and len(p.shape) == 1)) for p in of)
 
 
 KERNELS = {

@@ -1,4 +1,4 @@
-"""Conversions of numbers to another type."""
+"""Conversions of numbers to another type, and to integers that stand for them and back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.nests.elementwise import Elementwise
 from ...._core.nests.reorder_operation import ReorderOperation
 from ....reorders.binding import compiled
 from ....reorders.convert import Numbers
 from ...ir import Node
 from ...layout.costs import conversion
 from ...operators.kernels.casts import meant_by
-from .building import LETTERS, Build, Building, Place
+from .building import LETTERS, ROW_TYPES, Build, Building, Place
 
 
 def _cast(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -30,7 +31,9 @@ def _identity(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _quantisation(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """The float32 numbers may be stored in another type already."""
     integers, names = meant_by(node, program.known), (node.inputs[0], node.outputs[0])
-    assert integers is not None
+    if integers is None:
+        _along_axis(program, node, kinds)
+        return
     at = ("DequantizeLinear", "QuantizeLinear").index(node.op)  # of the integers
     stored = [integers if i == at else program.known[name].stored_type for i, name in enumerate(names)]
     operand, result = program.operand(names[0], kinds[0]), program.result(names[1], kinds[0])
@@ -46,6 +49,38 @@ def _converted(program: Building, node: Node, operand: Place, result: Place, num
         return ReorderOperation((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
     program.operation(node, make, (operand,), (result,))
+
+
+def _along_axis(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """By scales along an axis, or one that varies, as elementwise steps: ``round(x / scale) + zero``, limited to bytes, or ``(x - zero) * scale``."""
+    known, threads, quantises = program.known, program.costs.threads, node.op == "QuantizeLinear"
+    x, y, rank = known[node.inputs[0]], known[node.outputs[0]], len(known[node.inputs[0]].shape)
+    reads: list[Place] = [program.operand(node.inputs[0], kinds[0])]
+    types = [(ROW_TYPES[str(x.dtype)], 1.0, 0)]
+
+    def operand(i: int) -> np.ndarray | int:
+        """An input as float32 along its axis, or which of the arrays it is."""
+        of = known[node.inputs[i]]
+        if of.value is not None:
+            value = of.value.astype(np.float32)
+            axis = node.attributes.get("axis", 1) % max(rank, 1)
+            return value.reshape(()) if value.size == 1 else value.reshape(-1, *[1] * (rank - 1 - axis))
+        reads.append(program.operand(node.inputs[i], kinds[0]))
+        types.append((ROW_TYPES[str(of.dtype)], 1.0, 0))
+        return len(reads) - 1
+
+    scale, zero = operand(1), operand(2) if node.input(2) else np.zeros((), np.float32)
+    if quantises:
+        steps = [("div", None, scale), ("round", None, None), ("add", None, zero)]
+    else:
+        steps = [("sub", None, zero), ("mul", None, scale)]
+    types.append((ROW_TYPES[str(y.dtype)], 1.0, 0))
+
+    def make(*arrays: np.ndarray) -> Elementwise:
+        operands = (a.reshape(()) if a.size == 1 else a for a in arrays[1:-1])
+        return Elementwise(steps, (arrays[0], *operands), arrays[-1], types, threads)
+
+    program.operation(node, make, tuple(reads), (program.result(node.outputs[0], kinds[0]),))
 
 
 BUILDS: dict[str, Build] = {

@@ -1,0 +1,18 @@
+import numpy as np
+
+from .operation import Operation
+
+MODES: dict[str, int]
+PADDINGS: dict[str, int]
+
+class Samples(Operation):
+    def __init__(
+        self, x: np.ndarray, grid: np.ndarray, y: np.ndarray, mode: str, padding: str, aligned: bool, absolute: bool,
+        threads: int,
+    ) -> None: ...  # fmt: skip
+
+class Regions(Operation):
+    def __init__(
+        self, x: np.ndarray, corners: np.ndarray, counts: np.ndarray, images: np.ndarray, y: np.ndarray, most: int,
+        least_span: float, mean: bool, threads: int,
+    ) -> None: ...  # fmt: skip

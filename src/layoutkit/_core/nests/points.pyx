@@ -1,0 +1,417 @@
+"""Numbers between the pixels of planes, at points that a run gets: sums of the pixels around, by weight.
+
+For some points at a time a table is made of the pixels around each of them and their weights. It serves all channels, some of
+which are summed at a time.
+"""
+
+from libc.math cimport fabs, floor, fmod, rint
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from ..ndarray cimport (
+    NPY_FLOAT32, NPY_FLOAT64, NPY_INT64, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, import_array, ndarray,
+)
+from ..runtime.team cimport threads_for
+from .executor cimport aligned, ceil_div
+from .operation cimport Operation, chunks_of
+
+import_array()
+
+cdef enum:
+    MAX_AXES = 3
+    MAX_TAPS = 4        # pixels around a point along an axis
+    BLOCK = 256         # points of a table, at most
+    LEAST_BLOCK = 32
+    TOGETHER = 4        # channels that are summed at a time
+    CHANNELS = 64       # of a task of a region
+
+cdef enum Mode:
+    NEAREST, LINEAR, CUBIC
+
+cdef enum Padding:
+    ZEROS, BORDER, REFLECTION
+
+MODES = {"nearest": NEAREST, "linear": LINEAR, "cubic": CUBIC}
+PADDINGS = {"zeros": ZEROS, "border": BORDER, "reflection": REFLECTION}
+cdef double FAR = 1e9   # coordinates are cut there
+
+ctypedef fused real:
+    float
+    double
+
+ctypedef fused place:
+    float
+    double
+
+cdef struct Taps:  # along an axis
+    int64_t at[MAX_TAPS]  # below 0: outside
+    double weight[MAX_TAPS]
+    int count
+
+
+cdef struct Planes:
+    int64_t sizes[MAX_AXES]
+    int axes, mode, padding
+    bint aligned, absolute
+
+
+cdef inline place reflected(place at, int64_t n, bint aligned) noexcept nogil:
+    """A coordinate mirrored at the centers of the outermost pixels, or at their edges, as often as needed."""
+    cdef place low = 0 if aligned else <place>-0.5, span = n - 1 if aligned else n
+    if span <= 0:
+        return 0
+    at = <place>fmod(fabs(at - low), 2 * span)
+    at = (2 * span - at if at > span else at) + low
+    return min(max(at, <place>0), <place>(n - 1))
+
+
+cdef inline void taps_of(place at, int64_t n, const Planes *p, Taps *taps) noexcept nogil:
+    """The pixels around a coordinate of an axis."""
+    cdef place low, part
+    cdef int64_t first
+    cdef int i
+    if not p.absolute:
+        at = (at + 1) / 2 * (n - 1) if p.aligned else ((at + 1) * n - 1) / 2
+    if at != at:
+        at = -1 if p.padding == ZEROS else 0
+    at = min(max(at, <place>-FAR), <place>FAR)
+    if p.mode != CUBIC and p.padding == BORDER:
+        at = min(max(at, <place>0), <place>(n - 1))
+    elif p.mode != CUBIC and p.padding == REFLECTION:
+        at = reflected(at, n, p.aligned)
+    if p.mode == NEAREST:
+        taps.count, taps.at[0], taps.weight[0] = 1, <int64_t>rint(at), 1
+    else:
+        low = <place>floor(at)
+        part, first = at - low, <int64_t>low
+        if p.mode == LINEAR:
+            taps.count, taps.at[0], taps.at[1], taps.weight[0], taps.weight[1] = 2, first, first + 1, 1 - part, part
+        else:
+            taps.count = 4
+            for i in range(4):
+                taps.at[i] = first - 1 + i
+            taps.weight[0], taps.weight[1] = far_weight(part + 1), near_weight(part)
+            taps.weight[2], taps.weight[3] = near_weight(1 - part), far_weight(2 - part)
+    for i in range(taps.count):
+        if 0 <= taps.at[i] < n:
+            continue
+        if p.padding == ZEROS:
+            taps.at[i] = -1
+        elif p.padding == BORDER:
+            taps.at[i] = min(max(taps.at[i], 0), n - 1)
+        else:
+            taps.at[i] = <int64_t>rint(reflected(<double>taps.at[i], n, p.aligned))
+
+
+cdef inline place near_weight(place t) noexcept nogil:
+    """Of a pixel less than 1 away, by the cubic convolution with a = -0.75."""
+    return (<place>1.25 * t - <place>2.25) * t * t + 1
+
+
+cdef inline place far_weight(place t) noexcept nogil:
+    """Of a pixel 1 to 2 away."""
+    return ((<place>-0.75 * t + <place>3.75) * t - 6) * t + 3
+
+
+cdef int64_t table_of(const place *grid, int64_t points, const Planes *p, int64_t *first, int64_t *offset,
+                      real *weight) noexcept nogil:
+    """Fill the table of some points: where the pixels of each begin, and what they are; the number of all."""
+    cdef Taps taps[MAX_AXES]
+    cdef int64_t used = 0, i, at
+    cdef int k, a, b, c
+    cdef double w
+    for k in range(p.axes, MAX_AXES):
+        taps[k].count, taps[k].at[0], taps[k].weight[0] = 1, 0, 1
+    for i in range(points):
+        first[i] = used
+        for k in range(p.axes):
+            taps_of(grid[i * p.axes + p.axes - 1 - k], p.sizes[k], p, taps + k)
+        for a in range(taps[0].count):
+            for b in range(taps[1].count):
+                for c in range(taps[2].count):
+                    if taps[0].at[a] < 0 or taps[1].at[b] < 0 or taps[2].at[c] < 0:
+                        continue
+                    w = taps[0].weight[a] * taps[1].weight[b] * taps[2].weight[c]
+                    at = (taps[0].at[a] * p.sizes[1] + taps[1].at[b]) * p.sizes[2] + taps[2].at[c]
+                    offset[used], weight[used] = at, <real>w
+                    used += 1
+    first[points] = used
+    return used
+
+
+cdef inline void weighted(const real *x, int64_t plane, const int64_t *first, const int64_t *offset, const real *weight,
+                          int64_t points, real *y, int64_t y_plane, const int together, const bint largest) noexcept nogil:
+    """Sums of pixels by weight for `together` channels, or the largest of the products."""
+    cdef real total[TOGETHER]
+    cdef const real *from_
+    cdef real w
+    cdef int64_t i, t
+    cdef int k
+    for i in range(points):
+        for k in range(together):
+            total[k] = 0
+        for t in range(first[i], first[i + 1]):
+            from_, w = x + offset[t], weight[t]
+            for k in range(together):
+                if largest:
+                    total[k] = max(total[k], from_[k * plane] * w) if t > first[i] else from_[k * plane] * w
+                else:
+                    total[k] += from_[k * plane] * w
+        for k in range(together):
+            y[i + k * y_plane] = total[k]
+
+
+cdef void over_channels(const real *x, int64_t plane, const int64_t *first, const int64_t *offset, const real *weight,
+                        int64_t points, real *y, int64_t y_plane, int64_t channels, bint largest) noexcept nogil:
+    cdef int64_t c = 0
+    while c + TOGETHER <= channels:
+        if largest:
+            weighted(x + c * plane, plane, first, offset, weight, points, y + c * y_plane, y_plane, TOGETHER, True)
+        else:
+            weighted(x + c * plane, plane, first, offset, weight, points, y + c * y_plane, y_plane, TOGETHER, False)
+        c += TOGETHER
+    while c < channels:
+        if largest:
+            weighted(x + c * plane, plane, first, offset, weight, points, y + c * y_plane, y_plane, 1, True)
+        else:
+            weighted(x + c * plane, plane, first, offset, weight, points, y + c * y_plane, y_plane, 1, False)
+        c += 1
+
+
+cdef int check_reals(tuple arrays, ndarray x, ndarray y, str what) except -1:
+    for array in arrays:
+        if not PyArray_IS_C_CONTIGUOUS(<ndarray>array):
+            raise ValueError(f"{what}: expected arrays in C order")
+    if PyArray_TYPE(x) not in (NPY_FLOAT32, NPY_FLOAT64) or PyArray_TYPE(y) != PyArray_TYPE(x):
+        raise ValueError(f"{what}: {x.dtype} to {y.dtype}, expected float32 or float64")
+    return 0
+
+
+cdef class Samples(Operation):
+    """What lies at the points of a grid, for arrays (x, grid, y).
+
+    Parameters
+    ----------
+    x : ndarray [images, channels, ..]
+        float32 or float64, of one to three spatial axes, none of them empty.
+    grid : ndarray [images, points, axes]
+        float32 or float64; the coordinate along the last axis comes first. From -1 to 1, the edges of the outermost pixels
+        or, `aligned`, their centers; or `absolute`, in pixels from the center of the first one.
+    y : ndarray [images, channels, points]
+        Of the type of `x`; all in C order.
+    mode : {"nearest", "linear", "cubic"}
+    padding : {"zeros", "border", "reflection"}
+    aligned, absolute : bool
+    threads : int
+    """
+
+    cdef Planes planes
+    cdef int64_t images, channels, points, plane, block, blocks, chunks, table_bytes
+    cdef int taps, threads
+    cdef bint doubles, fine
+
+    def __init__(self, ndarray x not None, ndarray grid not None, ndarray y not None, str mode, str padding, bint aligned,
+                 bint absolute, int threads):
+        self.bind((x, grid, y))
+        check_reals((x, grid, y), x, y, "samples")
+        axes = x.ndim - 2
+        if not 1 <= axes <= MAX_AXES or grid.ndim != 3 or y.ndim != 3:
+            raise ValueError(f"samples: {(<object>x).shape} at {(<object>grid).shape} to {(<object>y).shape}")
+        self.images, self.channels, self.points = x.shape[0], x.shape[1], grid.shape[1]
+        if (PyArray_TYPE(grid) not in (NPY_FLOAT32, NPY_FLOAT64) or grid.shape[0] != self.images or grid.shape[2] != axes
+                or (<object>y).shape != (self.images, self.channels, self.points) or 0 in (<object>x).shape[2:]):
+            raise ValueError(f"samples: {(<object>x).shape} at {grid.dtype} {(<object>grid).shape} to {(<object>y).shape}")
+        self.doubles, self.fine = PyArray_TYPE(x) == NPY_FLOAT64, PyArray_TYPE(grid) == NPY_FLOAT64
+        for k in range(MAX_AXES):
+            self.planes.sizes[k] = x.shape[2 + k] if k < axes else 1
+        self.planes.axes, self.planes.mode, self.planes.padding = axes, MODES[mode], PADDINGS[padding]
+        self.planes.aligned, self.planes.absolute = aligned, absolute
+        self.plane = x.size // (self.images * self.channels) if x.size else 0
+        self.taps = {NEAREST: 1, LINEAR: 2, CUBIC: 4}[MODES[mode]] ** axes
+        cost = 4.0 * y.size * self.taps + 200.0 * grid.size
+        most = threads_for(threads, cost)
+        self.block = max(LEAST_BLOCK, min(BLOCK, self.images * self.points // (4 * most)))
+        self.blocks = ceil_div(self.points, self.block)
+        self.threads = <int>max(1, min(most, self.images * self.blocks))
+        self.chunks = chunks_of(cost)
+        self.table_bytes = aligned_table(self.block, self.taps)
+        self.workspace = self.threads * self.table_bytes
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        if self.channels:
+            self.run_chunks(self.threads, self.images * self.blocks, self.chunks, at, workspace, self.table_bytes)
+
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
+        cdef int64_t image = task // self.blocks, begin = task % self.blocks * self.block
+        cdef int64_t count = min(self.block, self.points - begin)
+        cdef int64_t x = image * self.channels * self.plane, y = image * self.channels * self.points + begin
+        cdef int64_t grid = (image * self.points + begin) * self.planes.axes
+        cdef int64_t *first = <int64_t *>workspace
+        cdef int64_t *offset = first + self.block + 1
+        cdef char *weight = <char *>(offset + self.block * self.taps)
+        if self.doubles and self.fine:
+            table_of(<const double *>at[1] + grid, count, &self.planes, first, offset, <double *>weight)
+        elif self.doubles:
+            table_of(<const float *>at[1] + grid, count, &self.planes, first, offset, <double *>weight)
+        elif self.fine:
+            table_of(<const double *>at[1] + grid, count, &self.planes, first, offset, <float *>weight)
+        else:
+            table_of(<const float *>at[1] + grid, count, &self.planes, first, offset, <float *>weight)
+        if self.doubles:
+            over_channels(<const double *>at[0] + x, self.plane, first, offset, <const double *>weight, count,
+                          <double *>at[2] + y, self.points, self.channels, False)
+        else:
+            over_channels(<const float *>at[0] + x, self.plane, first, offset, <const float *>weight, count,
+                          <float *>at[2] + y, self.points, self.channels, False)
+
+
+cdef inline int64_t aligned_table(int64_t points, int64_t taps) noexcept nogil:
+    """Bytes of a table of so many points."""
+    return aligned((points + 1 + 2 * points * taps) * 8)
+
+
+cdef struct Bin:  # the pixels that count along an axis
+    int64_t *at
+    double *weight
+    int64_t count
+
+
+cdef inline void add_tap(Bin *bin, int64_t at, double weight, bint merges) noexcept nogil:
+    """A pixel more; if it is one of the last two, `merges` its weight with theirs."""
+    cdef int64_t i
+    if merges:
+        if weight == 0:
+            return
+        for i in range(max(<int64_t>0, bin.count - 2), bin.count):
+            if bin.at[i] == at:
+                bin.weight[i] += weight
+                return
+    bin.at[bin.count], bin.weight[bin.count] = at, weight
+    bin.count += 1
+
+
+cdef inline void fill_bin(Bin *bin, double begin, double step, int64_t count, int64_t n, bint mean) noexcept nogil:
+    """The pixels around `count` points of an axis of n pixels; those further outside than 1 count 0."""
+    cdef int64_t i, low
+    cdef double at, part, share = 1.0 / count if mean and count else 1.0
+    cdef bint inside
+    bin.count = 0
+    for i in range(count):
+        at = begin + (i + 0.5) * step
+        inside = -1 <= at <= n
+        at = min(max(at, 0.0), n - 1.0)
+        low = <int64_t>at
+        part = at - low
+        add_tap(bin, low, (1 - part) * share if inside else 0, mean)
+        add_tap(bin, min(low + 1, n - 1), part * share if inside else 0, mean)
+
+
+cdef class Regions(Operation):
+    """Means, or the largest, of what lies at points of the bins of regions, for arrays (x, corners, counts, images, y).
+
+    Parameters
+    ----------
+    x : ndarray [images, channels, height, width]
+        float32 or float64, neither axis empty.
+    corners : ndarray of float64 [regions, 4]
+        Left, top, right and bottom, in pixels from the center of the first one.
+    counts : ndarray of int64 [regions, 2]
+        The points of a bin along height and width, which need not be positive, but at most `most`.
+    images : ndarray of int64 [regions]
+        Which each region is of: checked by the caller.
+    y : ndarray [regions, channels, bins, bins]
+        Of the type of `x`; all in C order.
+    most : int
+    least_span : float
+        Height and width of a region, at least.
+    mean : bool
+        Else the largest of all products of pixels and weights.
+    threads : int
+    """
+
+    cdef int64_t regions, channels, height, width, rows, columns, most, groups, chunks, taps, table_bytes
+    cdef double least_span
+    cdef bint doubles, mean
+    cdef int threads
+
+    def __init__(self, ndarray x not None, ndarray corners not None, ndarray counts not None, ndarray images not None,
+                 ndarray y not None, int64_t most, double least_span, bint mean, int threads):
+        self.bind((x, corners, counts, images, y))
+        check_reals((x, corners, counts, images, y), x, y, "regions")
+        if x.ndim != 4 or y.ndim != 4 or 0 in (<object>x).shape[2:]:
+            raise ValueError(f"regions: {(<object>x).shape} to {(<object>y).shape}")
+        self.regions, self.channels, self.rows, self.columns = y.shape[0], x.shape[1], y.shape[2], y.shape[3]
+        self.height, self.width, self.most, self.mean, self.least_span = x.shape[2], x.shape[3], most, mean, least_span
+        if ((<object>corners).shape != (self.regions, 4) or (<object>counts).shape != (self.regions, 2) or
+                (<object>images).shape != (self.regions,) or y.shape[1] != self.channels):
+            raise ValueError(f"regions: corners of shape {(<object>corners).shape}, counts of {(<object>counts).shape},"
+                             f" images of {(<object>images).shape} for {(<object>y).shape}")
+        if (PyArray_TYPE(corners) != NPY_FLOAT64 or PyArray_TYPE(counts) != NPY_INT64 or PyArray_TYPE(images) != NPY_INT64
+                or np.max(counts, initial=0) > most):
+            raise ValueError(f"regions: corners of {corners.dtype}, at most {np.max(counts, initial=0)} points of"
+                             f" {counts.dtype}, images of {images.dtype}")
+        self.doubles = PyArray_TYPE(x) == NPY_FLOAT64
+        cost = 4.0 * y.size * max(1, 4 * most * most)
+        parts = threads_for(threads, cost)
+        self.groups = ceil_div(self.channels, CHANNELS) if self.regions < 4 * parts else 1
+        self.threads = <int>max(1, min(parts, self.regions * self.groups))
+        self.chunks = chunks_of(cost)
+        self.taps = 4 * most * most
+        self.table_bytes = aligned(8 * 8 * most) + aligned_table(self.columns, self.taps)
+        self.workspace = self.threads * self.table_bytes
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        if self.channels and self.columns:
+            self.run_chunks(self.threads, self.regions * self.groups, self.chunks, at, workspace, self.table_bytes)
+
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
+        cdef int64_t region = task // self.groups, group = task % self.groups, row
+        cdef int64_t each = ceil_div(self.channels, self.groups), begin = group * each
+        cdef const double *corners = <const double *>at[1] + 4 * region
+        cdef const int64_t *counts = <const int64_t *>at[2] + 2 * region
+        cdef double high = max(corners[3] - corners[1], self.least_span), wide = max(corners[2] - corners[0], self.least_span)
+        cdef int64_t image = (<const int64_t *>at[3])[region]
+        for row in range(self.rows):
+            self.run_row(row, corners[1] + row * (high / self.rows), high / self.rows / max(counts[0], <int64_t>1), counts[0],
+                         corners[0], wide / self.columns, counts[1], begin, min(each, self.channels - begin), image, region,
+                         at, workspace)
+
+    cdef void run_row(self, int64_t row, double top, double down, int64_t high, double left, double bin_width, int64_t wide,
+                      int64_t channel, int64_t channels, int64_t image, int64_t region, char **at,
+                      char *workspace) noexcept nogil:
+        """A row of bins of some channels of a region."""
+        cdef int64_t room = 2 * self.most, column, used = 0, i, j, plane = self.height * self.width
+        cdef int64_t bins = self.rows * self.columns
+        cdef Bin rows, columns
+        cdef int64_t *first
+        cdef int64_t *offset
+        cdef char *weight
+        cdef double w
+        rows.at, rows.weight = <int64_t *>workspace, <double *>workspace + room
+        columns.at, columns.weight = <int64_t *>workspace + 2 * room, <double *>workspace + 3 * room
+        first = <int64_t *>workspace + 4 * room
+        offset = first + self.columns + 1
+        weight = <char *>(offset + self.columns * self.taps)
+        fill_bin(&rows, top, down, max(high, <int64_t>0), self.height, self.mean)
+        for column in range(self.columns):
+            fill_bin(&columns, left + column * bin_width, bin_width / max(wide, <int64_t>1), max(wide, <int64_t>0), self.width,
+                     self.mean)
+            first[column] = used
+            for i in range(rows.count):
+                for j in range(columns.count):
+                    offset[used] = rows.at[i] * self.width + columns.at[j]
+                    w = rows.weight[i] * columns.weight[j]
+                    if self.doubles:
+                        (<double *>weight)[used] = w
+                    else:
+                        (<float *>weight)[used] = <float>w
+                    used += 1
+        first[self.columns] = used
+        i, j = (image * self.channels + channel) * plane, (region * self.channels + channel) * bins + row * self.columns
+        if self.doubles:
+            over_channels(<const double *>at[0] + i, plane, first, offset, <const double *>weight, self.columns,
+                          <double *>at[4] + j, bins, channels, not self.mean)
+        else:
+            over_channels(<const float *>at[0] + i, plane, first, offset, <const float *>weight, self.columns,
+                          <float *>at[4] + j, bins, channels, not self.mean)

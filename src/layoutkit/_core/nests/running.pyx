@@ -1,0 +1,121 @@
+"""Running sums and products along an axis: ``y[i] = y[i - 1] + x[i]``, for some columns at a time."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from ..ndarray cimport PyArray_IS_C_CONTIGUOUS, import_array, ndarray
+from ..runtime.team cimport threads_for
+from .executor cimport ceil_div
+from .operation cimport Operation, chunks_of
+
+import_array()
+
+cdef enum:
+    COLUMNS = 1024  # of a task, so that a row stays in the first cache
+    LEAST_COLUMNS = 64
+
+ctypedef fused number:
+    float
+    double
+    int32_t
+    int64_t
+    uint32_t
+    uint64_t
+
+RUNNING = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+
+
+cdef inline void next_row(const number *x, const number *before, number *y, int64_t count, bint product) noexcept nogil:
+    cdef int64_t j
+    if product:
+        for j in range(count):
+            y[j] = before[j] * x[j]
+    else:
+        for j in range(count):
+            y[j] = before[j] + x[j]
+
+
+cdef void run_along(const number *x, number *y, int64_t n, int64_t row, int64_t count, bint exclusive, bint reverse,
+                    bint product) noexcept nogil:
+    """`count` columns of n rows, `row` numbers apart."""
+    cdef int64_t i, j, step = -row if reverse else row
+    cdef number running = 1 if product else 0
+    if reverse:
+        x += (n - 1) * row
+        y += (n - 1) * row
+    if count == 1:
+        for i in range(n):
+            if exclusive:
+                y[i * step] = running
+            running = running * x[i * step] if product else running + x[i * step]
+            if not exclusive:
+                y[i * step] = running
+        return
+    for j in range(count):
+        y[j] = running if exclusive else x[j]
+    for i in range(1, n):
+        next_row(x + (i - 1 if exclusive else i) * step, y + (i - 1) * step, y + i * step, count, product)
+
+
+cdef class Running(Operation):
+    """Sums or products of the numbers up to each one along an axis, for arrays (x, y) in C order.
+
+    Parameters
+    ----------
+    x, y : ndarray
+        Of one shape and one of the types of `RUNNING`.
+    axis : int
+        From the front.
+    exclusive : bool
+        Of the numbers before each one.
+    reverse : bool
+        From the end.
+    product : bool
+    threads : int
+    """
+
+    cdef int64_t n, row, parts, each, tasks, chunks
+    cdef int type_number, item, threads
+    cdef bint exclusive, reverse, product
+
+    def __init__(self, ndarray x not None, ndarray y not None, int axis, bint exclusive, bint reverse, bint product,
+                 int threads):
+        self.bind((x, y))
+        shape = (<object>x).shape
+        if x.dtype.name not in RUNNING or y.dtype != x.dtype or (<object>y).shape != shape or not 0 <= axis < len(shape):
+            raise ValueError(f"running: {x.dtype} {shape} to {y.dtype} {(<object>y).shape} along axis {axis}")
+        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y)):
+            raise ValueError("running: expected arrays in C order")
+        self.type_number, self.item, self.n = RUNNING.index(x.dtype.name), x.itemsize, shape[axis]
+        self.exclusive, self.reverse, self.product = exclusive, reverse, product
+        self.row = 1
+        for extent in shape[axis + 1:]:
+            self.row *= extent
+        cost = 2.0 * x.size * self.item
+        most = threads_for(threads, cost)
+        self.each = max(LEAST_COLUMNS, min(COLUMNS, self.row // most))
+        self.parts = ceil_div(self.row, self.each)
+        self.tasks = x.size // (self.n * self.row) * self.parts if x.size else 0
+        self.threads, self.chunks = <int>max(1, min(most, self.tasks)), chunks_of(cost)
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        self.run_chunks(self.threads, self.tasks, self.chunks, at, workspace, 0)
+
+    cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
+        cdef int64_t first = task % self.parts * self.each, count = min(self.each, self.row - first)
+        cdef int64_t begin = (task // self.parts * self.n * self.row + first) * self.item
+        cdef const char *x = at[0] + begin
+        cdef char *y = at[1] + begin
+        if self.type_number == 0:
+            run_along(<const float *>x, <float *>y, self.n, self.row, count, self.exclusive, self.reverse, self.product)
+        elif self.type_number == 1:
+            run_along(<const double *>x, <double *>y, self.n, self.row, count, self.exclusive, self.reverse, self.product)
+        elif self.type_number == 2:
+            run_along(<const int32_t *>x, <int32_t *>y, self.n, self.row, count, self.exclusive, self.reverse, self.product)
+        elif self.type_number == 3:
+            run_along(<const int64_t *>x, <int64_t *>y, self.n, self.row, count, self.exclusive, self.reverse, self.product)
+        elif self.type_number == 4:
+            run_along(<const uint32_t *>x, <uint32_t *>y, self.n, self.row, count, self.exclusive, self.reverse,
+                      self.product)
+        else:
+            run_along(<const uint64_t *>x, <uint64_t *>y, self.n, self.row, count, self.exclusive, self.reverse,
+                      self.product)

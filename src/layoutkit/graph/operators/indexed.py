@@ -1,0 +1,180 @@
+"""Operators whose inputs say where elements come from or go to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ..._core.nests.indexed import REDUCED, REDUCTIONS, Elements, Slices
+from ...choosing.threads import check_threads
+from .base import normal, operator, required, result, same_shape
+
+UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _in_order(*arrays: np.ndarray) -> list[np.ndarray]:
+    """In C order; the second one, of indices, in int64."""
+    return [np.asarray(x, np.int64 if i == 1 else None, order="C") for i, x in enumerate(arrays)]
+
+
+def _whole(x: np.ndarray) -> np.ndarray:
+    """Elements that are only moved, as unsigned integers if there are some of their size, else as several of them."""
+    if x.itemsize in (1, 2, 4, 8):
+        return x.view(f"u{x.itemsize}")
+    return x.reshape(*x.shape, 1).view(np.uint64)
+
+
+def _check(bad: np.ndarray, at: np.ndarray, sizes: Sequence[int]) -> None:
+    """IndexError if a nest has found an index that is out of range; tuples of them are of axes of these sizes."""
+    if bad[0] >= 0:
+        n = sizes[int(bad[0]) % len(sizes)]
+        raise IndexError(f"index {at.reshape(-1)[bad[0]]} is out of range of an axis of {n}")
+
+
+def _slices(x, at, updates, y, sizes, batches, count, shared, reduction, threads):
+    """Take slices of x, or write updates to it; see the nest."""
+    bad = np.full(1, -1, np.int64)
+    moved = (x, y) if updates is None else (x, updates, y)
+    if reduction == "none":
+        moved = tuple(_whole(array) for array in moved)
+    elif x.dtype.name not in REDUCED:
+        raise TypeError(f"{reduction} of {x.dtype}")
+    x, *updates, y = moved
+    arrays = x, at, *updates, y, bad
+    of = Slices(*arrays[:2], updates[0] if updates else None, y, bad, sizes, batches, count, shared, reduction, threads)
+    of(*arrays)
+    _check(bad, at, sizes)
+
+
+def _gather_shape(node, inputs):
+    x, at = required(inputs[0]), required(inputs[1])
+    axis = normal(node.attributes.get("axis", 0), len(x.shape), "Gather")
+    return [(x.dtype, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))]
+
+
+@operator("Gather", shape=_gather_shape, into=True)
+def _gather(inputs, attributes, out=None):
+    x, at = _in_order(*inputs)
+    axis = normal(attributes.get("axis", 0), x.ndim, "Gather")
+    y = result(out, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]), x.dtype)
+    threads = check_threads(attributes.get("threads"))
+    _slices(x, at, None, y, x.shape[axis : axis + 1], prod(x.shape[:axis]), at.size, True, "none", threads)
+    return [y]
+
+
+def _elements_shape(node, inputs):
+    x, at = required(inputs[0]), required(inputs[1])
+    axis = normal(node.attributes.get("axis", 0), len(x.shape), node.op)
+    if len(at.shape) != len(x.shape) or any(m > n for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != axis):
+        raise ValueError(f"indices of shape {at.shape} into {x.shape}")
+    if node.op == "GatherElements":
+        return [(x.dtype, at.shape)]
+    if required(inputs[2]).shape != at.shape:
+        raise ValueError(f"updates of shape {required(inputs[2]).shape} at indices of shape {at.shape}")
+    return [(x.dtype, x.shape)]
+
+
+@operator("GatherElements", shape=_elements_shape, into=True)
+def _gather_elements(inputs, attributes, out=None):
+    x, at = _in_order(*inputs)
+    axis, bad = normal(attributes.get("axis", 0), x.ndim, "GatherElements"), np.full(1, -1, np.int64)
+    y = result(out, at.shape, x.dtype)
+    arrays = x, at, y, bad
+    Elements(x, at, None, y, bad, axis, "none", check_threads(attributes.get("threads")))(*arrays)
+    _check(bad, at, x.shape[axis : axis + 1])
+    return [y]
+
+
+def _reduction(attributes):
+    """How updates are written."""
+    reduction = attributes.get("reduction", "none")
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction {reduction!r}: expected {', '.join(REDUCTIONS)}")
+    return reduction
+
+
+def _reduced_narrow(x, at, updates, reduction, y):
+    """Updates of a type that the nests do not reduce, at indices of numpy."""
+    np.copyto(y, x)
+    UFUNCS[reduction].at(y, at, updates)
+    return [y]
+
+
+def _in_nests(x, reduction):
+    """Whether the nests write updates of a type."""
+    return reduction == "none" or x.dtype.name in REDUCED
+
+
+@operator("ScatterElements", "Scatter", shape=_elements_shape, into=True)
+def _scatter_elements(inputs, attributes, out=None):
+    x, at, updates = _in_order(*inputs)
+    axis, bad = normal(attributes.get("axis", 0), x.ndim, "ScatterElements"), np.full(1, -1, np.int64)
+    y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
+    if not _in_nests(x, reduction):
+        grid = list(np.ogrid[tuple(slice(n) for n in at.shape)])
+        grid[axis] = at
+        return _reduced_narrow(x, tuple(grid), updates, reduction, y)
+    arrays = x, at, updates, y, bad
+    Elements(*arrays, axis, reduction, check_threads(attributes.get("threads")))(*arrays)
+    _check(bad, at, x.shape[axis : axis + 1])
+    return [y]
+
+
+def _nd_shape(node, inputs):
+    x, at, batch = required(inputs[0]), required(inputs[1]), node.attributes.get("batch_dims", 0)
+    if not at.shape or at.shape[-1] > len(x.shape) - batch or not 0 <= batch < len(at.shape):
+        raise ValueError(f"indices of shape {at.shape} into {x.shape}, {batch} batch dimensions")
+    if x.shape[:batch] != at.shape[:batch]:
+        raise ValueError(f"batch dimensions {x.shape[:batch]} and {at.shape[:batch]}")
+    shape = (*at.shape[:-1], *x.shape[batch + at.shape[-1] :])
+    if node.op == "GatherND":
+        return [(x.dtype, shape)]
+    if required(inputs[2]).shape != shape:
+        raise ValueError(f"updates of shape {required(inputs[2]).shape}, expected {shape}")
+    return [(x.dtype, x.shape)]
+
+
+@operator("GatherND", shape=_nd_shape, into=True)
+def _gather_nd(inputs, attributes, out=None):
+    x, at = _in_order(*inputs)
+    batch, depth = attributes.get("batch_dims", 0), at.shape[-1]
+    y = result(out, (*at.shape[:-1], *x.shape[batch + depth :]), x.dtype)
+    batches, count = prod(at.shape[:batch]), prod(at.shape[batch:-1])
+    threads = check_threads(attributes.get("threads"))
+    _slices(x, at, None, y, x.shape[batch : batch + depth], batches, count, False, "none", threads)
+    return [y]
+
+
+@operator("ScatterND", shape=_nd_shape, into=True)
+def _scatter_nd(inputs, attributes, out=None):
+    x, at, updates = _in_order(*inputs)
+    y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
+    if not _in_nests(x, reduction):
+        return _reduced_narrow(x, tuple(np.moveaxis(at, -1, 0)), updates, reduction, y)
+    depth = at.shape[-1]
+    _slices(x, at, updates, y, x.shape[:depth], 1, prod(at.shape[:-1]), False, reduction, 1)
+    return [y]
+
+
+@operator("ReverseSequence", shape=same_shape, into=True)
+def _reverse_sequence(inputs, attributes, out=None):
+    x, lengths = _in_order(*inputs)
+    batch, time = (normal(attributes.get(k, d), x.ndim, "ReverseSequence")
+                   for k, d in (("batch_axis", 1), ("time_axis", 0)))  # fmt: skip
+    n = x.shape[time]
+    if batch == time or lengths.shape != (x.shape[batch],) or (lengths > n).any() or (lengths < 0).any():
+        raise ValueError(f"lengths of shape {lengths.shape} along axis {time}, batch axis {batch}, of {x.shape}")
+    y = result(out, x.shape, x.dtype)
+    if {batch, time} != {0, 1}:
+        moved = np.moveaxis(x, (batch, time), (0, 1))
+        (rows,) = _reverse_sequence([moved, lengths], {**attributes, "batch_axis": 0, "time_axis": 1})
+        np.copyto(y, np.moveaxis(rows, (0, 1), (batch, time)))
+        return [y]
+    steps, lengths = np.arange(n), lengths[:, None]
+    at = np.where(steps < lengths, lengths - 1 - steps, steps)  # by sequence and step in time, the one to take
+    sequences = np.arange(x.shape[batch])[:, None]
+    at = sequences * n + at if batch == 0 else (at * x.shape[batch] + sequences).T.copy()
+    _slices(x, at, None, y, [at.size], 1, at.size, False, "none", check_threads(attributes.get("threads")))
+    return [y]
