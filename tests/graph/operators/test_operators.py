@@ -317,12 +317,22 @@ def test_products_of_integers_are_exact(seed, left, right, batch, k, zeros):
     got = ran([node("MatMulInteger", *more)], a, **more)
     np.testing.assert_array_equal(got, want)
     assert got.dtype == np.int32
+    for variable in ({"b"}, {"az"} & more.keys()):  # inputs of the model, too
+        got = ran_with([node("MatMulInteger", *more)], {"x": a, **{k: more[k] for k in variable}},
+                       {k: v for k, v in more.items() if k not in variable})  # fmt: skip
+        np.testing.assert_array_equal(got, want)
+
+
+def ran_with(nodes, inputs, constants=None):
+    """Output y of nodes, by the inputs of a model."""
+    graph = Graph(nodes, {k: TensorType(v.dtype, v.shape) for k, v in inputs.items()}, ("y",), constants or {})
+    return Model(graph, threads=1).run(inputs)["y"]
 
 
 def test_products_of_integers_take_the_threads_of_the_model(monkeypatch):
     asked, conv2d = [], integers.conv.conv2d
     monkeypatch.setattr(integers.conv, "conv2d", lambda *a, threads, **k: (asked.append(threads), conv2d(*a, **k))[1])
-    ran([node("MatMulInteger", "b")], np.ones((3, 4), np.uint8), b=np.ones((4, 5), np.int8))
+    ran_with([node("MatMulInteger", "b")], {"x": np.ones((3, 4), np.uint8), "b": np.ones((4, 5), np.int8)})
     assert asked == [1]
 
 
@@ -339,6 +349,25 @@ def test_numbers_and_integers_that_stand_for_them(seed, dtype, count, has_zero):
     got = ran([node("DequantizeLinear", *more)], q, **more)
     np.testing.assert_array_equal(got, ((q.astype(np.int64) - zero) * np.float64(scale)).astype(np.float32))
     assert q.dtype == dtype and got.dtype == np.float32
+    np.testing.assert_array_equal(ran_with([node("QuantizeLinear", *more)], {"x": x, **more}), q)
+    np.testing.assert_array_equal(ran_with([node("DequantizeLinear", *more)], {"x": q, **more}), got)
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["uint8", "int8"]), st.integers(-3, 2), st.booleans())
+def test_numbers_along_an_axis_and_integers_that_stand_for_them(seed, dtype, axis, has_zero):
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    shape = tuple(rng.integers(0, 40, 3))
+    n, along = shape[axis], [-1 if i == axis % 3 else 1 for i in range(3)]
+    scale = rng.choice(np.float32([0.5, 0.013, 7]), n)
+    zero = rng.integers(limits.min, limits.max + 1, n).astype(dtype)
+    x = (rng.integers(-600, 600, shape) * np.float32(0.25)).astype(np.float32)
+    x[rng.random(shape) < 0.05] = rng.choice(np.float32([np.inf, -np.inf, 1e30]))
+    more = {"s": scale, **({"z": zero} if has_zero or dtype == "int8" else {})}
+    zeros = more.get("z", np.zeros(1, np.int64)).astype(np.int64).reshape(along)
+    q = ran([node("QuantizeLinear", *more, axis=axis)], x, **more)
+    np.testing.assert_array_equal(q, np.clip(np.rint(x / scale.reshape(along)) + zeros, limits.min, limits.max))
+    got = ran([node("DequantizeLinear", *more, axis=axis)], q, **more)
+    np.testing.assert_array_equal(got, (q - zeros).astype(np.float32) * scale.reshape(along), strict=True)
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["float64", "int32"]), st.integers(0, 2), FLAGS, FLAGS)

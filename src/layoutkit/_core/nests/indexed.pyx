@@ -48,6 +48,14 @@ REDUCTIONS = {"none": SET, "add": ADD, "mul": MUL, "max": MAX, "min": MIN}
 REDUCED = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
+cdef inline bint within(int64_t *i, int64_t n) noexcept nogil:
+    """Whether an index is in range; if so it counts from the front afterwards."""
+    if <uint64_t>i[0] < <uint64_t>n:  # most are
+        return True
+    i[0] += n
+    return <uint64_t>i[0] < <uint64_t>n
+
+
 cdef inline int64_t offset_of(const int64_t *at, const int64_t *sizes, const int64_t *strides, int count,
                               int *which) noexcept nogil:
     """Where the element or slice of a tuple of indices is; -1 if one of them is out of range: number `which`."""
@@ -55,9 +63,7 @@ cdef inline int64_t offset_of(const int64_t *at, const int64_t *sizes, const int
     cdef int k
     for k in range(count):
         i = at[k]
-        if i < 0:
-            i += sizes[k]
-        if i < 0 or i >= sizes[k]:
+        if not within(&i, sizes[k]):
             which[0] = k
             return -1
         offset += i * strides[k]
@@ -135,9 +141,7 @@ cdef inline void take_units(const unit *x, const int64_t *at, unit *y, int64_t *
     cdef int64_t j, i
     for j in range(first, first + count):
         i = at[j]
-        if i < 0:
-            i += n
-        if i < 0 or i >= n:
+        if not within(&i, n):
             bad[0] = j
             continue
         y[j] = x[i]
@@ -274,9 +278,7 @@ cdef inline void gather_row(const unit *x, const int64_t *at, unit *y, int64_t *
         return
     for j in range(count):
         i = at[j]
-        if i < 0:
-            i += n
-        if i < 0 or i >= n:
+        if not within(&i, n):
             bad[0] = j
             continue
         y[j] = x[i * stride + j * step]
@@ -288,9 +290,7 @@ cdef inline void scatter_row(number *y, const int64_t *at, const number *updates
     cdef int64_t j, i
     for j in range(count):
         i = at[j]
-        if i < 0:
-            i += n
-        if i < 0 or i >= n:
+        if not within(&i, n):
             bad[0] = j
             continue
         reduced(y + i * stride + j * step, updates[j], how)

@@ -129,11 +129,21 @@ cdef struct Windows:
 cdef inline void inside(const Windows *w, int axis, int64_t i, int64_t *first, int64_t *end) noexcept nogil:
     """The taps of output i that lie inside of the plane."""
     cdef int64_t begin = i * w.stride[axis] - w.before[axis], dilation = w.dilation[axis]
-    if begin >= 0 and begin + (w.kernel[axis] - 1) * dilation < w.size[axis]:
-        first[0], end[0] = 0, w.kernel[axis]
-        return
     first[0] = 0 if begin >= 0 else ceil_div(-begin, dilation)
     end[0] = 0 if begin >= w.size[axis] else min(w.kernel[axis], ceil_div(w.size[axis] - begin, dilation))
+
+
+cdef inline void pool_tap(const number *x, int64_t stride, number *best, int32_t *place, int32_t at,
+                          int64_t count) noexcept nogil:
+    """Keep what is larger, or the first, of a tap of `count` windows; its place in the plane is `at` in the first one."""
+    cdef int64_t j
+    cdef bint larger
+    cdef number value
+    for j in range(count):
+        value = x[j * stride]
+        larger = (value > best[j]) | (place[j] < 0)
+        best[j] = value if larger else best[j]
+        place[j] = at + <int32_t>j * <int32_t>stride if larger else place[j]
 
 
 cdef void pool_row(const number *x, number *y, int64_t *places, const Windows *w, int64_t depth, int64_t high,
@@ -141,27 +151,39 @@ cdef void pool_row(const number *x, number *y, int64_t *places, const Windows *w
     """A row of outputs; the places of the elements of the plane count from `begin`."""
     cdef int64_t first[AXES]
     cdef int64_t end[AXES]
-    cdef int64_t j, a, b, c, at, place, best_place
-    cdef number best
-    cdef bint none
+    cdef int64_t j, left, low, top, a, b, c, row, at, stride = w.stride[2], shift
+    cdef int32_t place[COLUMNS]
     inside(w, 0, depth, first, end)
     inside(w, 1, high, first + 1, end + 1)
-    for j in range(w.out[2]):
-        inside(w, 2, j, first + 2, end + 2)
-        best, best_place, none = least, 0, True
+    left = 0
+    while left < w.out[2]:
+        low = min(<int64_t>COLUMNS, w.out[2] - left)
+        for j in range(low):
+            y[left + j], place[j] = least, -1
         for a in range(first[0], end[0]):
             for b in range(first[1], end[1]):
-                at = (depth * w.stride[0] - w.before[0] + a * w.dilation[0]) * w.size[1]
-                at = (at + high * w.stride[1] - w.before[1] + b * w.dilation[1]) * w.size[2]
-                at += j * w.stride[2] - w.before[2]
-                for c in range(first[2], end[2]):
-                    if none or x[at + c * w.dilation[2]] > best:
-                        best, best_place, none = x[at + c * w.dilation[2]], at + c * w.dilation[2], False
-        place = best_place
-        if w.step[2] != 1:  # by column
-            at = place // w.size[2]
-            place = place % w.size[2] * w.step[2] + at % w.size[1] * w.step[1] + at // w.size[1]
-        y[j], places[j] = best, 0 if none else begin + place
+                row = (depth * w.stride[0] - w.before[0] + a * w.dilation[0]) * w.size[1]
+                row = (row + high * w.stride[1] - w.before[1] + b * w.dilation[1]) * w.size[2]
+                for c in range(w.kernel[2]):
+                    shift = c * w.dilation[2] - w.before[2]
+                    j = max(<int64_t>0, ceil_div(-shift, stride) - left) if shift < 0 else 0
+                    top = min(low, ceil_div(w.size[2] - shift, stride) - left) if shift < w.size[2] else 0
+                    if j >= top:
+                        continue
+                    at = row + (left + j) * stride + shift
+                    if stride == 1:  # known to the compiler
+                        pool_tap(x + at, 1, y + left + j, place + j, <int32_t>at, top - j)
+                    elif stride == 2:
+                        pool_tap(x + at, 2, y + left + j, place + j, <int32_t>at, top - j)
+                    else:
+                        pool_tap(x + at, stride, y + left + j, place + j, <int32_t>at, top - j)
+        for j in range(low):
+            at = max(place[j], 0)
+            if w.step[2] != 1:  # by column
+                row = at // w.size[2]
+                at = at % w.size[2] * w.step[2] + row % w.size[1] * w.step[1] + row // w.size[1]
+            places[left + j] = 0 if place[j] < 0 else begin + at
+        left += COLUMNS
 
 
 cdef class PoolingPlaces(Operation):
@@ -201,6 +223,8 @@ cdef class PoolingPlaces(Operation):
         if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y) and PyArray_IS_C_CONTIGUOUS(places)):
             raise ValueError("pooling: expected arrays in C order")
         self.type_number, self.item = PLACED.index(x.dtype.name), x.itemsize
+        if x.shape[1] * x.shape[2] * x.shape[3] >= 1 << 31:
+            raise ValueError(f"pooling: places of {(<object>x).shape[1:]} elements, expected fewer than 2^31")
         self.least = least
         self.least_whole = 0 if x.dtype.kind == "f" else least
         self.planes, self.plane = x.shape[0], x.shape[1] * x.shape[2] * x.shape[3]

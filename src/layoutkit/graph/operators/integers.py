@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core.nests.elementwise import Elementwise
-from ..._core.nests.reduce import Reduction
 from ...choosing.threads import check_threads
 from ...convolutions import conv
 from .base import Follows, by_kernel, operator, required, result, same_shape
@@ -68,26 +67,14 @@ def _dynamic_shape(node, inputs):
 def _dynamic(inputs, attributes, out=None):
     """Over the range of the tensor, which 0 is made a part of."""
     x, y = inputs[0], result(out, inputs[0].shape, np.uint8)
-    threads, compiled = check_threads(attributes.get("threads")), x.dtype == np.float32 and x.size > 0
-    low, high = _range(x, threads) if compiled else (x.min(initial=0), x.max(initial=0))
-    low, high = np.minimum(low, x.dtype.type(0)), np.maximum(high, x.dtype.type(0))
+    low, high = x.min(initial=0), x.max(initial=0)
     with np.errstate(all="ignore"):
         scale = np.float32((high - low) / x.dtype.type(255))
         zero = np.nan_to_num(np.clip(np.rint(-low / scale), 0, 255) if scale > 0 else np.float32(0))
-        if compiled and 0 < scale < np.inf:
-            flat = np.ascontiguousarray(x).reshape(-1), y.reshape(-1)
-            Elementwise((), flat[:1], flat[1], [("f32", 1.0, 0), ("u8", float(scale), int(zero))], threads)(*flat)
+        if x.dtype == np.float32 and x.size and 0 < scale < np.inf:
+            flat, types = (x.reshape(-1), y.reshape(-1)), [("f32", 1.0, 0), ("u8", float(scale), int(zero))]
+            Elementwise((), flat[:1], flat[1], types, check_threads(attributes.get("threads")))(*flat)
         else:
             integers = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
             y[...] = np.nan_to_num(integers).astype(np.uint8)
     return [y, np.asarray(scale), np.asarray(zero).astype(np.uint8)]
-
-
-def _range(x: np.ndarray, threads: int) -> list[np.float32]:
-    """The least and the largest number of a tensor of float32."""
-    flat, limit = np.ascontiguousarray(x).reshape(-1), np.empty((), np.float32)
-    limits = []
-    for op in ("ReduceMin", "ReduceMax"):
-        Reduction(op, flat, limit, [0], threads)(flat, limit)
-        limits.append(limit[()])
-    return limits

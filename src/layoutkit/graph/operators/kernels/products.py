@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+import numpy as np
+
 from ...ir import Node
 from ..base import Known
 from ..layouts import PLAIN
@@ -34,7 +36,25 @@ def _adds_constants(node: Node, known: Mapping[str, Known]) -> bool:
     return c.value is not None and c.dtype == F32 and (c.value.size == 1 or c.shape[-1:] == n == (c.value.size,))
 
 
+def filter_of_integers(node: Node, known: Mapping[str, Known]) -> np.ndarray | None:
+    """The constant matrix of a MatMulInteger less its zero points, in int8; None if it does not fit, or is none."""
+    b, zero = known[node.inputs[1]].value, known[node.inputs[3]].value if node.input(3) else np.zeros((), np.int8)
+    if b is None or zero is None or b.ndim != 2 or not (zero.size == 1 or zero.shape == b.shape[1:]):
+        return None
+    whole = b.astype(np.int16) - zero.astype(np.int16)
+    return whole.astype(np.int8) if -128 <= whole.min(initial=0) and whole.max(initial=0) <= 127 else None
+
+
+def is_integer_product(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """A product of rows of bytes with a constant matrix; the rows have one zero point, which may vary."""
+    a, zero = known[node.inputs[0]], known[node.inputs[2]] if node.input(2) else None
+    if a.value is not None or len(a.shape) < 2 or 0 in (*a.shape, *known[node.inputs[1]].shape):
+        return False
+    return (zero is None or prod(zero.shape) == 1) and filter_of_integers(node, known) is not None
+
+
 KERNELS = {
+    "MatMulInteger": Kernel(is_integer_product),
     **dict.fromkeys(("Gemm", "MatMul"), Kernel(is_matmul)),
     "TiledAttention": Kernel(lambda node, known, kind: kind == PLAIN),
 }

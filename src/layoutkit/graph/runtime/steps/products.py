@@ -16,6 +16,7 @@ from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.costs import FLOAT, factors_of
 from ...operators.kernels import F32, is_product
+from ...operators.kernels.products import filter_of_integers
 from ...operators.layouts import PLAIN
 from .building import Build, Building, contiguously
 
@@ -129,4 +130,41 @@ def _as_convolution(program: Building, node: Node) -> None:
     program.operation(node, make, (operand, *residuals), (result,))
 
 
-BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product, "TiledAttention": _attention}
+def _of_integers(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """A MatMulInteger as a convolution of one tap; a zero point that varies is subtracted afterwards."""
+    known, w = program.known, filter_of_integers(node, program.known)
+    assert w is not None
+    x, zero = known[node.inputs[0]], known[node.inputs[2]] if node.input(2) else None
+    constant = 0 if zero is None else None if zero.value is None else int(zero.value.reshape(()))
+    op = CLASSES[1](
+        np.ascontiguousarray(w.T)[:, :, None], layout="NWC", filter_layout="OIW", dtype=(str(x.dtype), "int32"),
+        zero_point=constant or 0, threads=program.costs.threads,
+    )  # fmt: skip
+    reads = tuple(
+        program.operand(name, PLAIN) for name in (node.inputs[0], *node.inputs[2:3])[: 1 + (constant is None)]
+    )
+    rows, sums = prod(x.shape[:-1]), w.sum(0, dtype=np.int32)
+
+    def multiply(x: np.ndarray, *others: np.ndarray) -> None:
+        *zero, y = others
+        x, y = x.reshape(1, rows, -1), y.reshape(1, rows, -1)
+        op(x, y)
+        if zero:
+            y -= zero[0].astype(np.int32).reshape(()) * sums
+
+    def make(*arrays: np.ndarray) -> Operation | Callable[..., None]:
+        x, y = arrays[0], arrays[-1]
+        if constant is None or not (x.flags.c_contiguous and y.flags.c_contiguous):
+            return multiply
+        operation = bind(op, x.reshape(1, rows, -1), y.reshape(1, rows, -1), None)
+        return operation if isinstance(operation, Operation) else multiply
+
+    program.operation(node, make, reads, (program.result(node.outputs[0], PLAIN),))
+
+
+BUILDS: dict[str, Build] = {
+    "Gemm": _product,
+    "MatMul": _product,
+    "MatMulInteger": _of_integers,
+    "TiledAttention": _attention,
+}
