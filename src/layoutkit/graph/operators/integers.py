@@ -9,6 +9,32 @@ from ...choosing.threads import check_threads
 from ...convolutions import conv
 from .base import Follows, by_kernel, operator, required, result, same_shape
 
+PIECE = 1 << 14  # numbers that are quantised at a time, in the first cache
+
+
+def to_integers(x: np.ndarray, scale, zero, to: np.dtype) -> np.ndarray:
+    """Integers of at most 16 bits for numbers of float32, by one scale: rounded, the zero point added, clipped."""
+    limits, y = np.iinfo(to), np.empty(x.shape, to)
+    flat, out, kept = np.ascontiguousarray(x).reshape(-1), y.reshape(-1), np.empty(PIECE, np.float32)
+    for at in range(0, flat.size, PIECE):
+        some = flat[at : at + PIECE]
+        piece = np.divide(some, scale, out=kept[: some.size])
+        np.rint(piece, out=piece)
+        piece += np.float32(zero)
+        np.clip(piece, limits.min, limits.max, out=piece)
+        out[at : at + PIECE] = piece
+    return y
+
+
+def to_numbers(q: np.ndarray, scale, zero) -> np.ndarray:
+    """What integers of at most 16 bits stand for in float32, by one scale."""
+    y = np.empty(q.shape, np.float32)
+    flat, out = np.ascontiguousarray(q).reshape(-1), y.reshape(-1)
+    for at in range(0, flat.size, PIECE):
+        piece = np.subtract(flat[at : at + PIECE], np.float32(zero), out=out[at : at + PIECE], dtype=np.float32)
+        piece *= scale
+    return y
+
 
 def products(a: np.ndarray, b: np.ndarray, a_zero, b_zero, threads: int | None) -> np.ndarray:
     """Products of matrices of integers less their zero points, in int32: as a 1x1 convolution if the right one is a

@@ -52,7 +52,8 @@ def _converted(program: Building, node: Node, operand: Place, result: Place, num
 
 
 def _along_axis(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    """By scales along an axis, or one that varies, as elementwise steps: ``round(x / scale) + zero``, limited to bytes, or ``(x - zero) * scale``."""
+    """By scales along an axis, or one that varies, as elementwise steps: ``round(x / scale) + zero``, limited to bytes,
+    or ``(x - zero) * scale``."""
     known, threads, quantises = program.known, program.costs.threads, node.op == "QuantizeLinear"
     x, y, rank = known[node.inputs[0]], known[node.outputs[0]], len(known[node.inputs[0]].shape)
     reads: list[Place] = [program.operand(node.inputs[0], kinds[0])]
