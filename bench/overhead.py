@@ -1,7 +1,7 @@
 """What a call of an operator takes beside its work: ``python bench/overhead.py``, torch's and ours on tiny tensors.
 
-Then that of a layer, torch's and the one that `convert` makes of it. Turns of both alternate; the least of a lower
-quartile of a turn is told, in us, forwards and then with gradients.
+Then that of a layer, torch's and the one that `convert` makes of it, with gradients of its parameters too. Turns of
+both alternate; the least of a lower quartile of a turn is told, in us, forwards and then with gradients.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 from torch.nn import functional
 
 import layoutkit.torch
+from layoutkit.torch import norms, pools
 
-OURS = torch.ops.layoutkit
 CALLS, TURNS = 300, 5
-WINDOW = [2, 2], [2, 2], [0, 0]
+WINDOW = (2, 2), (2, 2), (0, 0)
 
 
 def us(call) -> float:
@@ -39,11 +39,11 @@ def main() -> None:
         "convolution": (lambda x, w, b: functional.conv2d(x, w, b, 1, 1),
                         lambda x, w, b: layoutkit.torch.conv(x, w, b, 1, 1), (x, w, b)),
         "batch norm": (lambda x, _, b: functional.batch_norm(x, None, None, b, b, True),
-                       lambda x, _, b: OURS.batch_norm(x, b, b, None, None, 1e-5, 0.0)[0], (x, b)),
+                       lambda x, _, b: norms.batch_norm(x, b, b, None, None, 1e-5, 0.0)[0], (x, b)),
         "maximum pooling": (lambda x, *_: functional.max_pool2d(x, 2),
-                            lambda x, *_: OURS.max_pool(x, *WINDOW, [1, 1], False), (x,)),
+                            lambda x, *_: pools.max_pool(x, *WINDOW, (1, 1), False), (x,)),
         "mean pooling": (lambda x, *_: functional.avg_pool2d(x, 2),
-                         lambda x, *_: OURS.avg_pool(x, *WINDOW, False, True), (x,)),
+                         lambda x, *_: pools.avg_pool(x, *WINDOW, False, True), (x,)),
     }  # fmt: skip
     layers = {
         "Conv2d": torch.nn.Conv2d(8, 8, 3, padding=1), "BatchNorm2d": torch.nn.BatchNorm2d(8),
@@ -51,11 +51,13 @@ def main() -> None:
     }  # fmt: skip
     for name, layer in layers.items():
         ours = layoutkit.torch.convert(copy.deepcopy(layer))
-        pairs[name] = (lambda x, *_, f=layer: f(x), lambda x, *_, f=ours: f(x), (x,))
-    for name, (*both, of) in pairs.items():
-        dy = torch.ones_like(both[0](*plain))
+        wanted = [(x, *f.parameters()) for f in (layer, ours)]
+        pairs[name] = (lambda x, *_, f=layer: f(x), lambda x, *_, f=ours: f(x), *wanted)
+    for name, (theirs, ours, *wanted) in pairs.items():
+        dy, both = torch.ones_like(theirs(*plain)), (theirs, ours)
         calls = [lambda f=f: f(*plain) for f in both]
-        calls += [lambda f=f, of=of, dy=dy: torch.autograd.grad(f(*inputs), of, dy) for f in both]
+        for f, of in zip(both, wanted * (3 - len(wanted))):
+            calls.append(lambda f=f, of=of, dy=dy: torch.autograd.grad(f(*inputs), of, dy))
         least = [min(times) for times in zip(*([us(call) for call in calls] for _ in range(TURNS)))]
         print(f"{name:16} torch {least[0]:6.1f} ours {least[1]:6.1f}; both ways {least[2]:6.1f} and {least[3]:6.1f}")
 

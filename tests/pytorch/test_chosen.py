@@ -9,12 +9,14 @@ torch = pytest.importorskip("torch", reason="the extra torch")
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch as lkt  # noqa: E402
 from layoutkit.memory.pool import pool  # noqa: E402
-from layoutkit.torch import chosen, kernels, trials  # noqa: E402
+from layoutkit.torch import chosen, direct, kernels, modules, small, trials  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def nothing_was_tried(monkeypatch):
     monkeypatch.setattr(chosen, "_choices", chosen.Cache(chosen.MAX_KEPT))
+    monkeypatch.setattr(direct, "TINY_FLOPS", 0)  # for which there is nothing to try
+    small.calls.kept.clear()
 
 
 def layers(**attributes):
@@ -67,6 +69,44 @@ def test_they_take_turns(monkeypatch):
     assert sorted(called) == sorted(("conv", "conv_transpose", "conv_weight") * trials.ROUNDS)
     (choice,) = chosen._choices.values()
     assert None not in (choice.forward.winner, choice.input.winner, choice.weight.winner)
+
+
+def test_gradients_that_never_come_decide_nothing():
+    theirs, ours = layers()
+    x = torch.randn(2, 4, 8, 7)
+    ours(x)
+    (choice,) = chosen._choices.values()
+    choice.forward.winner = 1
+    for _ in range(chosen.PATIENCE - 1):
+        assert "Chosen" in type(ours(x).grad_fn).__name__
+    ours(x).sum().backward()  # here is one
+    for _ in range(chosen.PATIENCE):
+        assert "Chosen" in type(ours(x).grad_fn).__name__
+    choice.weight.winner = 0  # the way that a gradient lost stays
+    for _ in range(chosen.PATIENCE):
+        assert "Chosen" in type(ours(x).grad_fn).__name__
+    choice.weight.winner = None
+    assert "Chosen" not in type(ours(x).grad_fn).__name__
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_tiny_layers_try_nothing(monkeypatch, training):
+    monkeypatch.setattr(direct, "TINY_FLOPS", 1 << 16)
+    theirs, ours = (layer.train(training) for layer in layers())
+    x = torch.randn(2, 4, 8, 7)
+    with torch.set_grad_enabled(training):
+        ours(x)
+        for name in ("chosen_convolution", "kept_convolution"):
+            monkeypatch.setattr(modules, name, lambda *_: pytest.fail("it is chosen again"))
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+        with torch.no_grad():  # other weights
+            for layer in (theirs, ours):
+                layer.weight.mul_(2)
+                layer.bias.data = layer.bias.data + 1
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+    for a, b in zip(results(ours, x), results(theirs, x)):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
 def test_gradients_of_gradients():

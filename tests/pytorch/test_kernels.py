@@ -6,9 +6,11 @@ import weakref
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra torch")
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch  # noqa: E402
-from layoutkit.torch import kernels, pools  # noqa: E402
+from layoutkit.torch import kernels, norms, pools  # noqa: E402
 
 OPERATORS = torch.ops.layoutkit
 FORMATS = torch.contiguous_format, torch.channels_last
@@ -82,3 +84,42 @@ def test_pooling_again(form):
                 dy = torch.randn_like(want)
                 torch.testing.assert_close(got, want)
                 torch.testing.assert_close(torch.autograd.grad(got, x, dy), torch.autograd.grad(want, x, dy))
+
+
+CALLS = {
+    "batch_norm": (norms.batch_norm, lambda x, b: (x, b, b, None, None, 1e-5, 6.0)),
+    "max_pool": (pools.max_pool, lambda x, _: (x, (3, 3), (1, 2), (1, 1), (1, 1), False)),
+    "avg_pool": (pools.avg_pool, lambda x, _: (x, (3, 3), (1, 2), (1, 1), True, False)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("form", FORMATS, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_with_less_around_it_an_operator_is_the_same(name, form):
+    ours, arguments = CALLS[name]
+    x, b = torch.randn(2, 5, 8, 9).to(memory_format=form), torch.randn(5)
+
+    def first(function):
+        def called(x, b):
+            y = function(*arguments(x, b))
+            return y[0] if isinstance(y, tuple) else y
+
+        return called
+
+    results = []
+    for function in (first(getattr(OPERATORS, name)), first(ours)):
+        a, c = x.detach().requires_grad_(), b.detach().requires_grad_()
+        y = function(a, c)
+        wanted = (a, c) if name == "batch_norm" else (a,)
+        grads = torch.autograd.grad(y.square().sum(), wanted, create_graph=True)
+        more = torch.autograd.grad(grads[0].square().sum(), a) if name != "max_pool" else ()
+        results.append([y, *torch.autograd.grad(function(a, c).square().sum(), wanted), *grads, *more])
+        assert function(x, b).grad_fn is None and y.stride() == function(x, b).stride()
+    for want, got in zip(*results):
+        torch.testing.assert_close(got, want)
+    called = first(ours)
+    assert f"layoutkit.{name}" in make_fx(called)(x, b).code
+    compiled = torch.compile(called, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, b), called(x, b))
+    assert called(x.to("meta"), b.to("meta")).is_meta

@@ -16,15 +16,16 @@ from torch.nn import functional
 
 from ..choosing.cache import Cache
 from ..convolutions.order import reproducible
-from . import kernels, operators, small
+from . import direct, kernels, operators, small
 from .dispatching import THREAD, dispatches_to_kernel
 from .functions import attributes_of
 from .memory import gives_channels_last, is_channels_last
-from .trials import Trial
+from .trials import ROUNDS, Trial
 
 TORCHS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 TENSORS = torch.Tensor, torch.nn.Parameter
 MAX_KEPT = 1024
+PATIENCE = 4 * ROUNDS  # calls in which no gradient comes: after them, those that are wanted decide nothing
 
 
 class Choice:
@@ -41,18 +42,24 @@ class Choice:
         Of the convolution and its gradients.
     strides : tuple of int, optional
         Those of our result, once there was one; torch's way must give the same.
+    waited : int
+        Calls since a gradient came.
     """
 
     def __init__(self, needs: tuple[bool, bool]) -> None:
         self.forward, self.input, self.weight = Trial(), Trial(), Trial()
         self.strides: tuple[int, ...] | None = None
-        self._decisive = [self.forward, *(t for t, needed in zip((self.input, self.weight), needs) if needed)]
+        self.waited = 0
+        self._gradients = [t for t, needed in zip((self.input, self.weight), needs) if needed]
         self._torchs = False
 
     def is_torchs(self) -> bool:
-        """Whether torch is faster in all that is wanted."""
-        if not self._torchs:
-            self._torchs = all([trial.winner for trial in self._decisive])
+        """Whether torch is faster in all that is wanted, and comes."""
+        if not self._torchs and self.forward.winner:
+            self.waited += 1
+            undecided = [t for t in self._gradients if t.winner is None]
+            lost = all(t.winner for t in self._gradients if t.winner is not None)
+            self._torchs = lost and (not undecided or self.waited > PATIENCE)
         return self._torchs
 
 
@@ -84,6 +91,7 @@ class _Chosen(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         (x, w), needs, a, choice = ctx.saved_tensors, ctx.needs_input_grad, ctx.a, ctx.choice
+        choice.waited = 0
         if torch.is_grad_enabled() or reproducible() or not dispatches_to_kernel(dy, x, w):
             return *operators.conv_gradients(x, w, dy, needs[:3], a), None, None
         dx = dw = None
@@ -142,9 +150,11 @@ def chosen_convolution(
     stride, pads, dilation, groups = attributes_of("layoutkit.torch.conv", weight, *attributes)
     if pads[::2] != pads[1::2]:
         return None
+    a = stride, pads, dilation, groups, gives_channels_last(x, weight)
     if choice is None:
         choice = _choices.put(key, Choice(needs))
-    return _Chosen.apply(x, weight, bias, choice, (stride, pads, dilation, groups, gives_channels_last(x, weight)))
+        direct.keep_layer((x, weight, bias, *attributes), *a)
+    return _Chosen.apply(x, weight, bias, choice, a)
 
 
 def _fits(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, groups: int) -> bool:

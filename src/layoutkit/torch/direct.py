@@ -9,7 +9,10 @@ import torch
 from .._core.nests.small import Small
 from . import kernels, operators
 from .memory import is_channels_last
-from .small import CONV, CONV_TRANSPOSE, PUBLIC, bias_gradient, calls
+from .small import CONV, CONV_TRANSPOSE, KINDS, PUBLIC, bias_gradient, calls, flops
+
+LAYER = PUBLIC + len(KINDS)  # added to a kind: calls of layers, of which only the tiniest are kept
+TINY_FLOPS = 1 << 16  # a microsecond or two: nothing is to be gained by trying which way is faster
 
 
 class _Conv(torch.autograd.Function):
@@ -43,6 +46,32 @@ def conv(input: Any, weight: Any, bias: Any, *attributes: Any) -> torch.Tensor |
     return calls.call(PUBLIC + CONV, _apply, input, weight, bias, *attributes)
 
 
+def layer(input: Any, weight: Any, bias: Any, *attributes: Any) -> torch.Tensor | None:
+    """The convolution of a layer, if a call like this one was kept."""
+    if calls is None or torch.compiler.is_compiling():
+        return None
+    return calls.call(LAYER + CONV, _apply, input, weight, bias, *attributes)
+
+
+def keep_layer(given: tuple[Any, ...], *attributes: Any) -> None:
+    """Keep the call of a layer, (input, weight, bias, ..) of plain tensors that fit, if its work is tiny.
+
+    Parameters
+    ----------
+    given : tuple
+        As `layer` takes them.
+    *attributes
+        As the operator has them.
+    """
+    x, w, bias = given[:3]
+    if calls is None or x.numel() > TINY_FLOPS or w.numel() > TINY_FLOPS:
+        return
+    with torch.no_grad():
+        y = kernels.conv(x, w, bias, *attributes)
+    if flops(CONV, x, w, y) <= TINY_FLOPS:
+        keep(CONV, given, given[:3], *attributes, offset=LAYER)
+
+
 def _transposed(y: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, small: Any) -> torch.Tensor:
     size, *a = small.attributes
     return operators.ConvTranspose.apply(None, y, w, bias, size, a)
@@ -55,7 +84,9 @@ def conv_transpose(input: Any, weight: Any, bias: Any, *attributes: Any) -> torc
     return calls.call(PUBLIC + CONV_TRANSPOSE, _transposed, input, weight, bias, *attributes)
 
 
-def keep(kind: int, given: tuple[Any, ...], tensors: tuple[Any, ...], *attributes: Any) -> None:
+def keep(
+    kind: int, given: tuple[Any, ...], tensors: tuple[Any, ...], *attributes: Any, offset: int = PUBLIC
+) -> None:  # fmt: skip
     """Keep a user's call with what is kept of the operator's.
 
     Parameters
@@ -67,9 +98,11 @@ def keep(kind: int, given: tuple[Any, ...], tensors: tuple[Any, ...], *attribute
         What the operator was given: nothing is kept if it was other tensors.
     *attributes
         As the operator has them.
+    offset : int
+        PUBLIC or LAYER.
     """
     if calls is None or torch.compiler.is_compiling() or any(a is not b for a, b in zip(given, tensors)):
         return
     small = calls.find(kind, *tensors, *attributes)
     if isinstance(small, Small):
-        calls.keep(small, PUBLIC + kind, *given)
+        calls.keep(small, offset + kind, *given)

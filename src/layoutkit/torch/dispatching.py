@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import _C
 from torch._C import DispatchKey, DispatchKeySet
+from torch.autograd import forward_ad
 
 # The dispatch keys of a plain tensor, and those of a thread without tracing, batching or other modes.
 TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
@@ -19,3 +20,24 @@ def dispatches_to_kernel(*args: Any) -> bool:
     if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
         return False
     return all([_C._dispatch_keys(t) == TENSOR for t in args if isinstance(t, torch.Tensor)])
+
+
+def applied(function: type[torch.autograd.Function], kernel: Any, operator: Any, tensors: int, *args: Any) -> Any:
+    """The result of an operator without torch's dispatcher where that would go straight to the kernel.
+
+    Parameters
+    ----------
+    function
+        Computes the same where gradients are needed, which are those of the operator.
+    kernel, operator : callable
+    tensors : int
+        The first arguments, so many, are tensors or None.
+    *args
+    """
+    given = args[:tensors]
+    if torch.overrides.has_torch_function(given) or not dispatches_to_kernel(*given) or forward_ad._current_level >= 0:
+        return operator(*args)
+    if torch.is_grad_enabled() and _C._any_requires_grad(*given):
+        own = super(torch.autograd.Function, function)  # what its `apply` does more is for transforms
+        return own.apply(*args)  # type: ignore[misc]
+    return kernel(*args)

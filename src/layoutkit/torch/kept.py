@@ -17,6 +17,7 @@ import torch
 from ..convolutions.conv import Conv1d, Conv2d, Conv3d
 from ..convolutions.order import reproducible
 from ..grad.arguments import outputs
+from . import direct
 from .chosen import TORCHS
 from .dispatching import dispatches_to_kernel
 from .functions import TYPES, attributes_of
@@ -67,6 +68,8 @@ class Kept:
             if len(self._trials) >= MAX_SHAPES:
                 self._trials.clear()
             trial = self._trials[key] = Trial()
+            given = x, self._weight, self._bias, *self._attributes
+            direct.keep_layer(given, *self._checked, gives_channels_last(x, self._weight))
         y = trial.call(lambda: self._ours(x), lambda: self._torchs(x))
         if trial.winner and all(other.winner for other in self._trials.values()):
             self._convolutions.clear()  # nobody needs the packed filters

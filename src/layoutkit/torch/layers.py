@@ -15,6 +15,8 @@ from torch.autograd import forward_ad
 
 from .functions import _ints
 from .memory import is_channels_last
+from .norms import batch_norm
+from .pools import avg_pool, max_pool
 
 FROM_PLAIN = 1 << 18  # elements: the least for batch norm of contiguous tensors,
 FROM_LAST = 1 << 20  # of those in channels_last, with a ReLU behind it,
@@ -23,9 +25,11 @@ RELUS: dict[type, float] = {torch.nn.ReLU: math.inf, torch.nn.ReLU6: 6.0}
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def _is_plain(x: Any, spatial: tuple[int, ...]) -> bool:
-    """Whether the operators take a tensor, as far as speed does not matter."""
+def _is_plain(x: Any, spatial: tuple[int, ...], least: int) -> bool:
+    """Whether the operators take a tensor, of so many elements at least."""
     if type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter and not torch.compiler.is_compiling():
+        return False
+    if x.numel() < least:
         return False
     if (
         x.dim() - 2 not in spatial
@@ -39,14 +43,9 @@ def _is_plain(x: Any, spatial: tuple[int, ...]) -> bool:
 
 def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
     """A module's batch normalisation in training, then a ReLU if `limit` is not 0; None where torch's is as fast."""
-    given = [t for t in (module.weight, module.bias, module.running_mean, module.running_var) if t is not None]
-    if (
-        not module.training
-        or not _is_plain(x, (1, 2, 3))
-        or x.numel() < FROM_PLAIN
-        or x.shape[1] != module.num_features
-    ):
+    if not module.training or not _is_plain(x, (1, 2, 3), FROM_PLAIN) or x.shape[1] != module.num_features:
         return None
+    given = [t for t in (module.weight, module.bias, module.running_mean, module.running_var) if t is not None]
     if x.dim() > 3 and is_channels_last(x) and (not limit or x.numel() < FROM_LAST):
         return None
     if any(t.dtype != torch.float32 or t.device != x.device for t in given):
@@ -56,7 +55,7 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
         return None
     if module.track_running_stats and module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
-    y, mean, variance = torch.ops.layoutkit.batch_norm(x, module.weight, module.bias, None, None, module.eps, limit)
+    y, mean, variance = batch_norm(x, module.weight, module.bias, None, None, module.eps, limit)
     if module.track_running_stats and module.running_mean is not None:
         with torch.no_grad():
             module.running_mean.lerp_(mean.to(torch.float32), module.momentum)
@@ -114,7 +113,7 @@ class Sequential(torch.nn.Sequential):
 
 
 def _suits_pooling(x: Any) -> bool:
-    return _is_plain(x, (2, 3)) and x.numel() >= FROM_POOLED and not is_channels_last(x)
+    return _is_plain(x, (2, 3), FROM_POOLED) and not is_channels_last(x)
 
 
 def _windows(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[Any, ...] | None:
@@ -135,7 +134,7 @@ class _MaxPool:
             windows = _windows(rank, self.kernel_size, self.stride, self.padding)
             dilation = (self.dilation,) * rank if isinstance(self.dilation, int) else tuple(self.dilation)
             if windows is not None and len(dilation) == rank and _has_outputs(input, *windows, dilation):
-                return torch.ops.layoutkit.max_pool(input, *windows, dilation, self.ceil_mode)
+                return max_pool(input, *windows, dilation, self.ceil_mode)
         return super().forward(input)
 
 
@@ -147,7 +146,7 @@ class _AvgPool:
             rank = input.dim() - 2
             windows = _windows(rank, self.kernel_size, self.stride, self.padding)
             if windows is not None and _has_outputs(input, *windows, (1,) * rank):
-                return torch.ops.layoutkit.avg_pool(input, *windows, self.ceil_mode, self.count_include_pad)
+                return avg_pool(input, *windows, self.ceil_mode, self.count_include_pad)
         return super().forward(input)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
+from . import direct
 from .chosen import chosen_convolution
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
@@ -17,9 +18,12 @@ class _Convolution:
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
         if self.padding_mode == "zeros":
-            y = None if self.training else kept_convolution(self, input, weight, bias)
+            attributes = self.stride, padding, self.dilation, self.groups
+            y = direct.layer(input, weight, bias, *attributes)
+            if y is None and not self.training:
+                y = kept_convolution(self, input, weight, bias)
             if y is None:
-                y = chosen_convolution(input, weight, bias, (self.stride, padding, self.dilation, self.groups))
+                y = chosen_convolution(input, weight, bias, attributes)
             if y is not None:
                 return y
         else:

@@ -13,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from .._core.nests import batch_norm as nest
+from .dispatching import applied, dispatches_to_kernel
 from .memory import is_channels_last, memory, new
 from .operators import LIBRARY
 from .threads import on_torch_threads
@@ -109,9 +110,9 @@ def _gradients(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None
         y = by_torch(x, weight, bias, running_mean, running_variance, ctx.eps, ctx.limit)
         found = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
         return *(next(found) if needed else None for needed in ctx.needs_input_grad[:3]), *nothing
-    dx, dw, db = torch.ops.layoutkit.batch_norm_backward.default(
-        dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given
-    )
+    direct = dispatches_to_kernel(dy, x)
+    backward = _backward if direct else torch.ops.layoutkit.batch_norm_backward.default
+    dx, dw, db = backward(dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given)
     return dx, None if weight is None else dw.to(weight.dtype), None if bias is None else db.to(bias.dtype), *nothing
 
 
@@ -126,3 +127,24 @@ LIBRARY.impl("batch_norm_backward", _backward, "CPU")
 torch.library.register_fake("layoutkit::batch_norm", _new_batch_norm, lib=LIBRARY)
 torch.library.register_fake("layoutkit::batch_norm_backward", _new_backward, lib=LIBRARY)
 torch.library.register_autograd("layoutkit::batch_norm", _gradients, setup_context=_setup, lib=LIBRARY)
+
+
+class _BatchNorm(torch.autograd.Function):
+    """Of what autograd of the operator does, what is needed where nothing traces."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        output = _batch_norm(*inputs)
+        _setup(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_gradients)
+
+
+def batch_norm(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor | None,
+    variance: torch.Tensor | None, eps: float, limit: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The result of `torch.ops.layoutkit.batch_norm`, with less around it where that is possible."""
+    operator = torch.ops.layoutkit.batch_norm.default
+    return applied(_BatchNorm, _batch_norm, operator, 5, x, weight, bias, mean, variance, eps, limit)

@@ -5,7 +5,8 @@ Attributes are one number for each axis, as torch's pooling has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch.nn import functional
 from ..choosing.cache import Cache
 from ..grad.arguments import activations
 from ..grad.pool import Pooling, checked, pooled, pooled_back
+from .dispatching import applied, dispatches_to_kernel
 from .kernels import MAX_KEPT
 from .memory import LAYOUTS, Form, memory, new
 from .norms import gives_format, in_format
@@ -111,8 +113,11 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.attributes = inputs[1:]
 
 
-def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: Any) -> None:
-    """An operator and its gradient; gradients of gradients are torch's."""
+def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: Any) -> Callable[..., torch.Tensor]:
+    """An operator and its gradient; gradients of gradients are torch's.
+
+    Returns a function that calls it, with less around it than torch has where that is possible.
+    """
     tags = torch.Tag.pt2_compliant_tag
     LIBRARY.define(f"{name}(Tensor input, {attributes}) -> Tensor", tags=tags)
     LIBRARY.define(f"{name}_backward(Tensor grad_output, Tensor input, {attributes}) -> Tensor", tags=tags)
@@ -123,7 +128,7 @@ def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: A
         if torch.is_grad_enabled():
             (dx,) = torch.autograd.grad(by_torch(x, *ctx.attributes), x, dy, create_graph=True)
         else:
-            dx = operator(dy, x, *ctx.attributes)
+            dx = (backward if dispatches_to_kernel(dy, x) else operator)(dy, x, *ctx.attributes)
         return dx, *(None,) * len(ctx.attributes)
 
     def fake(x: torch.Tensor, *attributes: Any) -> torch.Tensor:
@@ -134,8 +139,23 @@ def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: A
     torch.library.register_fake(f"layoutkit::{name}", fake, lib=LIBRARY)
     torch.library.register_fake(f"layoutkit::{name}_backward", _new_gradient, lib=LIBRARY)
     torch.library.register_autograd(f"layoutkit::{name}", gradients, setup_context=_setup, lib=LIBRARY)
+    pooling = getattr(torch.ops.layoutkit, name).default
+
+    class Pooling(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *inputs):
+            _setup(ctx, inputs, (y := forward(*inputs)))
+            return y
+
+        backward = staticmethod(gradients)
+
+    return partial(applied, Pooling, forward, pooling, 1)
 
 
 _WINDOWS = "SymInt[] kernel, SymInt[] stride, SymInt[] padding"
-_define("max_pool", f"{_WINDOWS}, SymInt[] dilation, bool ceil_mode", _max_pool, _max_pool_backward, max_by_torch)
-_define("avg_pool", f"{_WINDOWS}, bool ceil_mode, bool count_include_pad", _avg_pool, _avg_pool_backward, avg_by_torch)
+max_pool = _define(
+    "max_pool", f"{_WINDOWS}, SymInt[] dilation, bool ceil_mode", _max_pool, _max_pool_backward, max_by_torch
+)
+avg_pool = _define(
+    "avg_pool", f"{_WINDOWS}, bool ceil_mode, bool count_include_pad", _avg_pool, _avg_pool_backward, avg_by_torch
+)

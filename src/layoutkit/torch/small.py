@@ -76,12 +76,13 @@ def keep(
     if first.dtype not in TYPES or any(t is not None and t.dtype != first.dtype for t in (second, third)):
         return
     small = None
-    if 0 < result.numel() <= MAX_RESULT and first.numel() and _flops(kind, first, second, result) <= SMALL_FLOPS:
+    if 0 < result.numel() <= MAX_RESULT and first.numel() and flops(kind, first, second, result) <= SMALL_FLOPS:
         small = _small(kind, first, second, third, result, size, *attributes)
     calls.keep(small, *arguments)
 
 
-def _flops(kind: int, first: torch.Tensor, second: torch.Tensor, result: torch.Tensor) -> int:
+def flops(kind: int, first: torch.Tensor, second: torch.Tensor, result: torch.Tensor) -> int:
+    """Multiplications and additions of a call."""
     w, pixels = (result, second) if kind == CONV_WEIGHT else (second, first if kind == CONV_TRANSPOSE else result)
     return 2 * w.numel() * pixels.shape[0] * prod(pixels.shape[2:])
 
