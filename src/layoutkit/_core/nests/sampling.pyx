@@ -17,7 +17,7 @@ MARGIN = LK_SAMPLE_MARGIN
 MAX_RANK = LK_SAMPLE_RANK
 
 cdef enum:
-    POINTS = 256    # of a task
+    POINTS = 1024   # of a task
     TASKS = 1 << 14 # between looks at signals, about
     MAX_AXES = 32   # of the result
 
@@ -66,7 +66,8 @@ cdef class Sampling(Operation):
         self.fn = <lk_sample_fn>best_row(LK_SAMPLE, types[0]).fn
         self.y_element = TYPES[types[1]]
         self.y_item = element_bytes(self.y_element)
-        if types[1] != "f64":
+        p.own = types[0] == types[1]
+        if not p.own and types[1] != "f64":
             self.cast = <lk_cast_fn>best_row(LK_CAST, "f64").fn
         for i in range(x.ndim):
             self.owned.append(offsets[i])
@@ -137,7 +138,7 @@ cdef class Sampling(Operation):
                 for k in range(p.count):
                     to[k] = self.point[i][index[i]]
         y += (row * self.row + begin) * self.y_item
-        p.y = <double *>y if self.cast == NULL else workspace + LK_SAMPLE_RANK * POINTS
+        p.y = <void *>y if self.cast == NULL else <void *>(workspace + LK_SAMPLE_RANK * POINTS)
         self.fn(&p)
         if self.cast != NULL:
             w.x, w.y, w.count, w.element = <const char *>p.y, y, p.count, self.y_element

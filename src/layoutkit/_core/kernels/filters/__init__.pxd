@@ -45,7 +45,8 @@ cdef extern from "filters/sample.h" nogil:
         const double *line
         int64_t number
         const int64_t *size
-        double *y
+        void *y
+        int own
         int64_t count
         int rank, order, mode
         double constant

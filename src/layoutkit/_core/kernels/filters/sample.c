@@ -7,12 +7,15 @@
  * Edges: where some point or an element around it is outside, the lanes are mapped one by one, and offsets come from the table.
  * The last vector of points is filled up.
  */
+#include "sample_line.h"
 #include "sample_taps.h"
 
 typedef int16_t words __attribute__((vector_size(16)));
 typedef uint16_t unsigned_words __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(4 * POINTS)));
 typedef uint32_t naturals __attribute__((vector_size(4 * POINTS)));
+typedef words pairs_of_1;
+typedef ints pairs_of_2;
 
 LK_INLINE doubles of_ints(ints v)
 {
@@ -68,6 +71,19 @@ LK_INLINE doubles ended(const lk_sample *p, doubles v, longs outside)
         }
     }
     return v;
+}
+
+/* As C casts doubles to integers of 32 bits, of which narrow ones are the lower bits; what does not fit is INT32_MIN. */
+LK_INLINE ints cast_to_ints(doubles v)
+{
+#if defined(__AVX2__)
+    return (ints)as_ints(v);
+#else
+    ints r = {};
+    for (int i = 0; i < POINTS; i++)
+        r[i] = v[i] > -2147483649.0 && v[i] < 2147483648.0 ? (int32_t)v[i] : INT32_MIN;
+    return r;
+#endif
 }
 
 #define T float

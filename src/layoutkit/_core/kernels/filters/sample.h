@@ -18,7 +18,8 @@ typedef struct {
     const double *line;
     int64_t number;
     const int64_t *size; /* of each axis */
-    double *y;
+    void *y; /* doubles, or where `own` is not 0 elements of the row's type, as C casts these doubles */
+    int own;
     int64_t count;
     int rank, order, mode;
     double constant;           /* y, where LK_SAMPLE_CONSTANT finds a point outside */
