@@ -17,7 +17,7 @@ from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import before_of, one_each
 from .fixed import SMALL, fixed_of
-from .separable import CAST_TO, DTYPES, ELEMENTS, EXACT_IN_F32, FOLDED, give, representable, target
+from .separable import CAST_TO, DTYPES, ELEMENTS, EXACT_IN_F32, FOLDED, give, representable, streams, target
 
 
 @dataclass(frozen=True)
@@ -176,4 +176,5 @@ def _run(
     Neighbourhood(
         (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading], lines, along,
         np.ascontiguousarray(where, np.int64), np.ascontiguousarray(planes, np.int64), unit, constant, fields, threads,
+        streams(x, y),
     )(x, y)  # fmt: skip

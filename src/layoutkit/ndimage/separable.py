@@ -13,6 +13,7 @@ import numpy as np
 from .._core.nests.axes import is_contiguous, merged
 from .._core.nests.convert import TYPES
 from .._core.nests.separable import LONG, Separable
+from ..choosing.machine import last_level_cache
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
@@ -293,4 +294,9 @@ def one_pass(
     def constant(item: int, element: int, length: int) -> np.ndarray:
         return np.full(length, cval, DTYPES.get(element, x.dtype))
 
-    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads)(x, y)
+    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, streams(x, y))(x, y)
+
+
+def streams(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether a result is stored past the caches, which do not hold it with what it is made of."""
+    return x.nbytes + y.nbytes > last_level_cache()

@@ -19,6 +19,10 @@ from .separable import TYPES
 
 import_array()
 
+cdef extern from "common/stream.h" nogil:
+    void stream_end()
+
+
 cdef enum:
     MAX_LOOPS = 32
     VECTOR_BYTES = 64          # the largest
@@ -56,6 +60,8 @@ cdef class Neighbourhood(Operation):
         Of `lk_combine`: kind, end, to, size, weight, fixed, network, rank. A rank without a network is the median of a box:
         `places` are those of its first column.
     threads : int
+    streams : bool
+        Whether y is stored past the caches.
     """
 
     cdef lk_combine_fn combine
@@ -78,7 +84,7 @@ cdef class Neighbourhood(Operation):
     cdef int threads
 
     def __cinit__(self, arrays, str kind, types, outer, leading, lines, points, ndarray places, ndarray planes,
-                  int64_t unit, constant, dict fields, int threads):
+                  int64_t unit, constant, dict fields, int threads, bint streams=False):
         cdef ndarray x = arrays[0]
         cdef lk_combine *c = &self.template
         self.bind(tuple(arrays))
@@ -110,6 +116,7 @@ cdef class Neighbourhood(Operation):
         self.places, self.planes, self.plane_count = self.table(places), self.table(planes), len(planes)
         self.constant = self.keep(constant)
         c.taps, c.element, c.kind, c.end = len(places), TYPES[between], fields.get("kind", 0), fields.get("end", 0)
+        c.stream = streams and y_type == between
         c.size, c.to, c.rank = fields.get("size", 1), fields.get("to", 0), fields.get("rank", 0)
         if fields.get("weight") is not None:
             c.weight = self.keep(fields["weight"])
@@ -186,6 +193,8 @@ cdef class Neighbourhood(Operation):
                 else:
                     base[2 * p] += source * self.x_stride[first + i]
         self.run_lines(x, y, segment * self.segment, min((segment + 1) * self.segment, self.n), workspace)
+        if self.template.stream:
+            stream_end()
 
     cdef void run_lines(self, const char *x, char *y, int64_t begin, int64_t end, char *workspace) noexcept nogil:
         cdef const int64_t *base = <const int64_t *>workspace

@@ -14,7 +14,7 @@ not matter.
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from ..kernels cimport LK_CAST, LK_FOLD, LK_WEIGH, LK_WIDEN
 from ..kernels.filters cimport (
@@ -28,6 +28,10 @@ from .executor cimport aligned, ceil_div, elements
 from .operation cimport Operation, chunks_of, tasks_wanted
 
 import_array()
+
+cdef extern from "common/stream.h" nogil:
+    void stream_end()
+
 
 TYPES = _KNOWN | {"u64": _KNOWN["s64"]}  # which are as wide
 
@@ -76,6 +80,8 @@ cdef class Separable(Operation):
     constant : float
         What is outside, where a window has that.
     threads : int
+    streams : bool
+        Whether y is stored past the caches.
     """
 
     cdef lk_combine_fn combine
@@ -95,13 +101,15 @@ cdef class Separable(Operation):
     cdef const char *constant
     cdef int64_t chunks
     cdef int threads
+    cdef bint streams
 
-    def __cinit__(self, arrays, str kind, types, outer, windows, int64_t count, int64_t unit, constant, int threads):
+    def __cinit__(self, arrays, str kind, types, outer, windows, int64_t count, int64_t unit, constant, int threads,
+                  bint streams=False):
         cdef str x_type, between, y_type
         cdef ndarray x = arrays[0]
         self.bind(tuple(arrays))
         x_type, between, y_type = types
-        self.folds = kind == "fold"
+        self.folds, self.streams = kind == "fold", streams
         self.combine = <lk_combine_fn>best_row(LK_FOLD if kind == "fold" else LK_WEIGH, between).fn
         self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
         self.x_item, self.y_item = element_bytes(self.x_element), element_bytes(self.y_element)
@@ -232,6 +240,8 @@ cdef class Separable(Operation):
         cdef int64_t count = min(self.strip, self.count - strip * self.strip)
         cdef int64_t begin = segment * self.segment, end = min(begin + self.segment, self.lines.n)
         self.run_lines(x, y, plane, begin, end, count, workspace)
+        if self.streams:
+            stream_end()
 
     cdef void run_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
                         char *workspace) noexcept nogil:
@@ -272,6 +282,9 @@ cdef class Separable(Operation):
         c.x, c.count, c.rows, w.count = table, count, rows, count
         c.y = line if points else out if casts else to
         c.y_row = self.line_bytes if points else self.out_bytes if casts else lines.y
+        c.stream = self.streams and not points and not casts
+        if lines.exists and not self.rings:
+            c.ahead, c.ahead_row = self.rows_ahead(x, first + rows + lines.span - 1), lines.x
         if lines.exists and c.kind == LK_WEIGH_BAND:
             for t in range(c.taps + rows - 1):
                 table[t] = self.row_at(x, ring, first + t)
@@ -286,6 +299,17 @@ cdef class Separable(Operation):
         else:
             memcpy(c.y, x, count * self.item)
         self.finish_rows(to, rows, count, line, out, table)
+
+    cdef const char *rows_ahead(self, const char *x, int64_t at) noexcept nogil:
+        """The rows at positions from one on along lines, as many as results are made of at a time, if they follow one another."""
+        cdef Window *lines = &self.lines
+        cdef int64_t t
+        if at + self.bands > lines.n + lines.span - 1 or lines.source[at] < 0:
+            return NULL
+        for t in range(1, self.bands):
+            if lines.source[at + t] != lines.source[at] + t:
+                return NULL
+        return x + lines.source[at] * lines.x
 
     cdef void finish_rows(self, char *to, int64_t rows, int64_t count, char *line, char *out,
                           const char **table) noexcept nogil:
@@ -342,6 +366,7 @@ cdef class Separable(Operation):
                 to = y + p * self.planes.y + i * lines.y
                 c = lines.combine
                 c.element, c.x, c.taps, c.count, c.rows = self.element, table, 1 if i + span == block else 2, count, 1
+                c.stream = self.streams and not points and self.cast == NULL
                 c.y = line if points else out if self.cast != NULL else to
                 self.combine(&c)
                 self.finish_rows(to, 1, count, line, out, table)
@@ -368,6 +393,7 @@ cdef class Separable(Operation):
         """Combine two rows with room for whole vectors, of which `to` may be one, by way of `spare` unless that is NULL."""
         cdef const char *rows[2]
         cdef lk_combine c
+        memset(&c, 0, sizeof(c))
         c.x, c.y, c.taps, c.weight = rows, to if spare == NULL else spare, 2, NULL
         c.kind, c.element, c.end = self.lines.combine.kind, self.element, 0
         rows[0], rows[1] = a, b
@@ -399,7 +425,7 @@ cdef class Separable(Operation):
                 length = 2 * length + (1 if points.span & bit else 0)
                 c.count, c.y, c.end = (places + points.span - length) * self.unit, buffers + turn * self.piece_bytes, 0
                 if bit == 1:
-                    c.y, c.end = to + first * unit, points.combine.end
+                    c.y, c.end, c.stream = to + first * unit, points.combine.end, self.streams and self.cast == NULL
                 self.combine(&c)
                 shorter, turn = c.y, 1 - turn
             first += places
@@ -444,5 +470,5 @@ cdef class Separable(Operation):
             return
         for t in range(c.taps):
             table[t] = first + points.place[t] * unit
-        c.x, c.y, c.count = table, to, count
+        c.x, c.y, c.count, c.stream = table, to, count, self.streams and self.cast == NULL
         self.combine(&c)

@@ -5,7 +5,7 @@ numbers that these roundings could matter are made again, of doubles, by the ker
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -150,6 +150,7 @@ cdef class Zooming(Operation):
         cdef double product
         cdef const char *row
         cdef lk_combine c
+        memset(&c, 0, sizeof(c))
         index[0], index[1] = outer, inner
         for a in range(1 if self.at[0] == NULL else 2):
             for b in range(1 if self.at[1] == NULL else 2):

@@ -18,6 +18,9 @@ cdef extern from "filters/filters.h" nogil:
         const int32_t *fixed
         int fraction, doubt
         int64_t unit
+        const char *ahead
+        int64_t ahead_row
+        int stream
     ctypedef void (*lk_combine_fn)(const lk_combine *) noexcept nogil
     ctypedef struct lk_cast_row:
         const char *x

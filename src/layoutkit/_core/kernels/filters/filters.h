@@ -39,6 +39,9 @@
  *   `kind` LK_RANK_SLIDE: row t is row 0 from its element t on, so that the next window has one other element; windows are kept
  *   sorted. `scratch` has the elements of row 0 that are read, `taps` ones, and those of two vectors.
  *
+ * `ahead`, unless it is NULL: as many rows as y has, ahead_row bytes apart, of which the first `count` elements are soon rows;
+ * they are prefetched. `stream`: y is not read soon, and stored past the caches, without stream_end. A kernel may ignore both.
+ *
  * No row overlaps y, except that y itself may be one of the rows of reals that weigh sums, if `count` is a multiple of the
  * elements of a vector. `element` is that of the rows: weigh widens what it loads; y is of the row's type. */
 typedef struct {
@@ -55,6 +58,9 @@ typedef struct {
     const int32_t *fixed;
     int fraction, doubt;
     int64_t unit;
+    const char *ahead;
+    int64_t ahead_row;
+    int stream;
 } lk_combine;
 typedef void (*lk_combine_fn)(const lk_combine *);
 

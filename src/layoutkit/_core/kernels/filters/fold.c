@@ -8,6 +8,7 @@
 #include "common/vector.h"
 #include "filters.h"
 #include "medians.h"
+#include "stores.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,12 +7,11 @@
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
  */
 #include "filters.h"
+#include "stores.h"
 #include "sums.h"
 
 LK_INLINE vf ended(vf sum, const int end, const int to, const real size)
 {
-    if (end == LK_END_MEAN)
-        return sum * (1 / size); /* a division takes as long as all the rest */
     if (end == LK_END_CAST) {
         if (size != 1)
             sum /= size;
@@ -39,9 +38,7 @@ LK_INLINE void end_row(const lk_combine *p, const int end, const int to)
 
 static __attribute__((noinline)) void end_any_row(const lk_combine *p)
 {
-    if (p->end == LK_END_MEAN)
-        end_row(p, LK_END_MEAN, 0);
-    else if (p->end == LK_END_WHOLE)
+    if (p->end == LK_END_WHOLE)
         end_row(p, LK_END_WHOLE, 0);
     else if (p->end == LK_END_CAST)
         switch (p->to) {
@@ -55,14 +52,22 @@ static __attribute__((noinline)) void end_any_row(const lk_combine *p)
         }
 }
 
+/* What sums are multiplied by. */
+LK_INLINE real factor_of(const lk_combine *p) { return p->end == LK_END_MEAN ? 1 / (real)p->size : 1; }
+
 /* Vectors from element i on. */
-LK_INLINE void weigh_vectors(const lk_combine *p, int64_t i, const int vectors, const int e, const int kind)
+LK_INLINE void weigh_vectors(
+    const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, const int stream)
 {
     vf sum[MOST_VECTORS];
+    if (p->ahead)
+        prefetch_vectors(p->ahead + i * bytes_of(e), vectors);
     weighed_sums(p, sum, i, vectors, LK_LANES, e, kind);
 #pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++)
-        *(vf *)(p->y + i * LK_ITEM + k * LK_VB) = sum[k];
+    for (int k = 0; k < vectors; k++) {
+        sum[k] *= factor;
+        put_vector(p->y + i * LK_ITEM + k * LK_VB, &sum[k], stream);
+    }
 }
 
 /* A step of a band: one row times its weights in the windows [first, last) of `rows`. */
@@ -83,12 +88,16 @@ LK_INLINE void band_step(const char *x, const real *weight, vf (*sum)[4], int fi
 }
 
 /* Vectors from element i on of `rows` results; each begins with its first product, and ends with its last. */
-LK_INLINE void band_vectors(const lk_combine *p, int64_t i, const int rows, const int vectors, const int e)
+LK_INLINE void band_vectors(const lk_combine *p, int64_t i, real factor, const int rows, const int vectors, const int e)
 {
     const char *const *x = p->x;
     const real *weight = p->weight;
     const int64_t taps = p->taps, at = i * bytes_of(e);
     vf sum[LK_BAND_ROWS][4];
+    if (p->ahead)
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++)
+            prefetch_vectors(p->ahead + r * p->ahead_row + at, vectors);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -105,7 +114,7 @@ LK_INLINE void band_vectors(const lk_combine *p, int64_t i, const int rows, cons
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++)
-            *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k];
+            *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k] * factor;
 }
 
 #if defined(__AVX512F__)
@@ -116,13 +125,14 @@ enum { BAND_VECTORS = 2 };
 
 LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e)
 {
+    const real factor = factor_of(p);
     int64_t i = 0;
     for (; i <= p->count - BAND_VECTORS * LK_LANES; i += BAND_VECTORS * LK_LANES)
-        band_vectors(p, i, rows, BAND_VECTORS, e);
+        band_vectors(p, i, factor, rows, BAND_VECTORS, e);
     for (; i <= p->count - LK_LANES; i += LK_LANES)
-        band_vectors(p, i, rows, 1, e);
+        band_vectors(p, i, factor, rows, 1, e);
     if (i < p->count)
-        band_vectors(p, p->count - LK_LANES, rows, 1, e);
+        band_vectors(p, p->count - LK_LANES, factor, rows, 1, e);
 }
 
 LK_INLINE void band_elements(const lk_combine *p, const int e)
@@ -132,19 +142,25 @@ LK_INLINE void band_elements(const lk_combine *p, const int e)
         return;
     }
     lk_combine one = *p;
-    for (int64_t r = 0; r < p->rows; r++, one.x++, one.y += p->y_row)
+    for (int64_t r = 0; r < p->rows; r++, one.x++, one.y += p->y_row) {
         band_rows(&one, 1, e);
+        one.ahead = NULL;
+    }
 }
 
 LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
 {
-    int64_t i = 0;
+    const real factor = factor_of(p);
+    const int stream = p->stream && p->end <= LK_END_MEAN;
+    int64_t i = stream ? unaligned_elements(p, LK_ITEM) : 0;
+    if (i)
+        weigh_vectors(p, 0, factor, 1, e, kind, 0);
     for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
-        weigh_vectors(p, i, 4, e, kind);
+        weigh_vectors(p, i, factor, 4, e, kind, stream);
     for (; i <= p->count - LK_LANES; i += LK_LANES)
-        weigh_vectors(p, i, 1, e, kind);
+        weigh_vectors(p, i, factor, 1, e, kind, stream);
     if (i < p->count)
-        weigh_vectors(p, p->count - LK_LANES, 1, e, kind);
+        weigh_vectors(p, p->count - LK_LANES, factor, 1, e, kind, 0);
 }
 
 /* Rows that are shorter than a vector. */
@@ -154,7 +170,7 @@ static __attribute__((noinline)) void weigh_short(const lk_combine *p)
     vf sum;
 #define SHORT(e) weighed_sums(p, &sum, 0, 1, n, e, p->kind)
     LK_OF_ELEMENT(p->element, SHORT)
-    store_some(p->y, sum, n, LK_OWN);
+    store_some(p->y, sum * factor_of(p), n, LK_OWN);
 }
 
 static vf load_any(const char *p, int n, int element)
@@ -171,7 +187,7 @@ static __attribute__((noinline)) void band_short(const lk_combine *p)
         vf sum = (vf){} - (real)0.0;
         for (int64_t t = 0; t < p->taps; t++)
             sum = fused(weight[t] - (vf){}, load_any(p->x[r + t], (int)p->count, p->element), sum);
-        store_some(p->y + r * p->y_row, sum, (int)p->count, LK_OWN);
+        store_some(p->y + r * p->y_row, sum * factor_of(p), (int)p->count, LK_OWN);
     }
 }
 
@@ -197,7 +213,7 @@ void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
     else
         LK_OF_ELEMENT(p->element, WEIGH)
     lk_combine row = local;
-    for (int64_t r = 0; p->end != LK_END_NONE && r < (p->kind == LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
+    for (int64_t r = 0; p->end > LK_END_MEAN && r < (p->kind == LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
         end_any_row(&row);
 }
 

@@ -8,6 +8,7 @@
  * Means: even and odd elements of a vector are summed in lanes twice as wide.
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is made of doubles.
  */
+#include "stores.h"
 #include "sums.h"
 
 enum { WORDS = LK_VB / 2 };
@@ -203,9 +204,11 @@ static __attribute__((noinline)) void without_doubt(const lk_combine *p, int64_t
             }
 }
 
-LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const int kind, const int exact)
+LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const int kind, const int exact, const int stream)
 {
     const int64_t at = i * bytes_of(e);
+    if (p->ahead)
+        prefetch(p->ahead + at);
     const char *const *x = p->x, *const *end = x + p->taps;
     const int32_t *fixed = p->fixed;
     const int bytes = bytes_of(e);
@@ -247,7 +250,8 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
         }
         results[d] = joined(sum[0], sum[1]);
     }
-    *(shorts *)(p->y + at) = bytes == 2 ? results[0] : (shorts)((results[0] & 255) | (shorts)((words_of)results[1] << 8));
+    const shorts result = bytes == 2 ? results[0] : (shorts)((results[0] & 255) | (shorts)((words_of)results[1] << 8));
+    put_vector(p->y + at, &result, stream);
     if (!exact && __builtin_expect(doubtful[0][0] | doubtful[0][1] | doubtful[1][0] | doubtful[1][1], 0))
         without_doubt(p, i, (const uint32_t (*)[2])doubtful, e);
 }
@@ -255,8 +259,13 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
 LK_INLINE void weigh_vectors(const lk_combine *p, const int e, const int kind, const int exact)
 {
     const int lanes = LK_VB / bytes_of(e);
-    for (int64_t i = 0; i < p->count; i += lanes)
-        weigh_vector(p, MIN(i, p->count - lanes), e, kind, exact);
+    int64_t i = unaligned_elements(p, bytes_of(e));
+    if (i)
+        weigh_vector(p, 0, e, kind, exact, 0);
+    for (; i <= p->count - lanes; i += lanes)
+        weigh_vector(p, i, e, kind, exact, p->stream);
+    if (i < p->count)
+        weigh_vector(p, p->count - lanes, e, kind, exact, 0);
 }
 
 /* Whole quotients of sums of at most LK_MOST_BYTES bytes by their number: m / 2^(16 + s) exceeds 1 / size by less than
@@ -280,9 +289,11 @@ LK_INLINE ulongs quotients_16(ulongs v, float inverse)
 }
 
 /* `vectors` vectors of bytes from element i on. */
-LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, const int vectors)
+LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, const int vectors, const int stream)
 {
     words_of all[4] = {}, odd[4] = {};
+    if (p->ahead)
+        prefetch_vectors(p->ahead + i, vectors);
     for (int64_t t = 0; t < p->taps; t++)
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
@@ -292,13 +303,16 @@ LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, con
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++) {
         const words_of even = quotients_8(all[k] - (odd[k] << 8), m, s);
-        *(words_of *)(p->y + i + k * LK_VB) = even | quotients_8(odd[k], m, s) << 8;
+        const words_of both = even | quotients_8(odd[k], m, s) << 8;
+        put_vector(p->y + i + k * LK_VB, &both, stream);
     }
 }
 
-LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const int vectors)
+LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const int vectors, const int stream)
 {
     ulongs all[4] = {}, odd[4] = {};
+    if (p->ahead)
+        prefetch_vectors(p->ahead + 2 * i, vectors);
     for (int64_t t = 0; t < p->taps; t++)
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
@@ -308,7 +322,8 @@ LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const i
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++) {
         const ulongs even = quotients_16(all[k] - (odd[k] << 16), inverse);
-        *(ulongs *)(p->y + 2 * i + k * LK_VB) = even | quotients_16(odd[k], inverse) << 16;
+        const ulongs both = even | quotients_16(odd[k], inverse) << 16;
+        put_vector(p->y + 2 * i + k * LK_VB, &both, stream);
     }
 }
 
@@ -317,13 +332,17 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
     const int lanes = LK_VB / bytes, size = (int)p->size, s = LOG2(size - 1);
     const uint32_t m = (uint32_t)(((1ull << (16 + s)) + (uint32_t)size - 1) / (uint32_t)size);
     const float inverse = 1 / (float)size;
-    int64_t i = 0;
+#define MEAN(i, vectors, stream) \
+    bytes == 1 ? mean_bytes(p, i, m, s, vectors, stream) : mean_words(p, i, inverse, vectors, stream)
+    int64_t i = unaligned_elements(p, bytes);
+    if (i)
+        MEAN(0, 1, 0);
     for (; i <= p->count - 4 * lanes; i += 4 * lanes)
-        bytes == 1 ? mean_bytes(p, i, m, s, 4) : mean_words(p, i, inverse, 4);
-    for (; i < p->count; i += lanes) {
-        const int64_t at = MIN(i, p->count - lanes);
-        bytes == 1 ? mean_bytes(p, at, m, s, 1) : mean_words(p, at, inverse, 1);
-    }
+        MEAN(i, 4, p->stream);
+    for (; i <= p->count - lanes; i += lanes)
+        MEAN(i, 1, p->stream);
+    if (i < p->count)
+        MEAN(p->count - lanes, 1, 0);
 }
 
 LK_INLINE void weigh_whole(const lk_combine *p, const int e)
