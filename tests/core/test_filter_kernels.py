@@ -78,7 +78,7 @@ def test_weigh(kernel, taps, count, kind, data, end):
     y = guarded(np.full(count * np.dtype(real).itemsize, 0xA5, np.uint8), end)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight.astype(real), kind=kind,
-        element=TYPES[element], end=how, to=TYPES[to], size=size,
+        element=TYPES[element], end=how, to=TYPES[to], size=size, stream=data.draw(st.booleans()), ahead=at[0],
     )  # fmt: skip
     np.testing.assert_array_equal(y.array.view(real), want.astype(real))
 
@@ -99,7 +99,7 @@ def test_band(kernel, taps, count, rows, mean, data, end):
     y = guarded(np.full((rows - 1) * pitch + count * real.itemsize, 0xA5, np.uint8), end)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight.astype(real), kind=BAND,
-        element=TYPES[element], rows=rows, y_row=pitch, end=MEAN if mean else NONE, size=7,
+        element=TYPES[element], rows=rows, y_row=pitch, end=MEAN if mean else NONE, size=7, ahead=at[0],
     )  # fmt: skip
     for r in range(rows):
         row = y.array[r * pitch : r * pitch + count * real.itemsize].view(real)
@@ -122,7 +122,7 @@ def test_doubles_are_those_of_c_without_fma(kernel):
     np.testing.assert_array_equal(y, want)
 
 
-def check_integers(kernel, x, weight, kind, fixed, end):
+def check_integers(kernel, x, weight, kind, fixed, end, stream=False):
     """Sums of integers against those of doubles that are cast."""
     (taps, count), dtype = x.shape, x.dtype
     wide = x.astype(np.float64)
@@ -137,7 +137,7 @@ def check_integers(kernel, x, weight, kind, fixed, end):
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, kind=kind, end=CAST,
         size=1, element=TYPES[kernel.types], to=TYPES[kernel.types], fixed=fixed.words, fraction=fixed.fraction,
-        doubt=fixed.doubt,
+        doubt=fixed.doubt, stream=stream, ahead=at[0],
     )  # fmt: skip
     np.testing.assert_array_equal(y.array.view(dtype), np.trunc(sums).astype(np.int64).astype(dtype))
 
@@ -164,7 +164,7 @@ def test_weigh_integers(kernel, taps, count, kind, data, end):
         weight[0] *= 1 if kind == EACH else 2  # of a constant row the sum is near that
     fixed = fixed_of(kind, weight, dtype)
     assert fixed is not None
-    check_integers(kernel, x, weight, kind, fixed, end)
+    check_integers(kernel, x, weight, kind, fixed, end, data.draw(st.booleans()))
 
 
 @pytest.mark.parametrize("kind", [EACH, SUMS, DIFFERENCES])
@@ -208,26 +208,31 @@ def test_means_of_integers(kernel, count, data, end):
     y = guarded(np.full(count * dtype.itemsize, 0xA5, np.uint8), end)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=size, count=count, kind=PLAIN, end=WHOLE, size=size,
-        element=TYPES[kernel.types],
+        element=TYPES[kernel.types], stream=data.draw(st.booleans()), ahead=at[0],
     )  # fmt: skip
     np.testing.assert_array_equal(y.array.view(dtype), x.astype(np.int64).sum(0) // size)
 
 
 @pytest.mark.parametrize("kernel", rows_of("fold"), ids=lambda k: k.name)
 @fewer(3)
-@given(st.integers(1, 9), counts, st.booleans(), st.data(), ends)
-def test_fold(kernel, taps, count, largest, data, end):
+@given(st.integers(1, 9), counts, st.integers(0, 4), st.booleans(), st.data(), ends)
+def test_fold(kernel, taps, count, rows, largest, data, end):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     dtype = DTYPES[kernel.types]
-    x = numbers(rng, (taps, count), dtype)
+    x = numbers(rng, (taps + max(rows, 1) - 1, count), dtype)
     if x.dtype.kind == "f":
         for value in (np.nan, np.inf, -np.inf)[: data.draw(st.integers(0, 3))]:
             x[rng.random(x.shape) < data.draw(st.sampled_from([0.05, 0.7]))] = value
-    want = (np.fmax if largest else np.fmin).reduce(x, 0)
+    want = np.stack([(np.fmax if largest else np.fmin).reduce(x[r : r + taps], 0) for r in range(max(rows, 1))])
     at, _held = guarded_rows(x, end)
-    y = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    harness.run(kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, kind=int(largest))
-    np.testing.assert_array_equal(y.array.view(dtype), want)
+    pitch = want[0].nbytes + data.draw(st.sampled_from([0, -want[0].nbytes % 64]))  # where rows are aligned alike
+    y = guarded(np.full((len(want) - 1) * pitch + want[0].nbytes, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, kind=int(largest), rows=rows, y_row=pitch,
+        ahead=at[0], stream=data.draw(st.booleans()),
+    )  # fmt: skip
+    for r, row in enumerate(want):
+        np.testing.assert_array_equal(y.array[r * pitch : r * pitch + row.nbytes].view(dtype), row)
 
 
 @pytest.mark.parametrize("kernel", rows_of("rank"), ids=lambda k: k.name)
@@ -271,6 +276,7 @@ def test_medians_of_columns(kernel, count, box, unit, data, end):
     scratch = np.empty(taps * (length * dtype.itemsize + 128) + 64, np.uint8)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, steps=width, count=count, unit=unit, kind=1,
+        stream=data.draw(st.booleans()), ahead=at[0],
         scratch=scratch.ctypes.data + -scratch.ctypes.data % 64,
     )  # fmt: skip
     windows = np.stack([x[:, k * unit : k * unit + count] for k in range(width)]).reshape(-1, count)
@@ -370,7 +376,8 @@ def test_sample(kernel, rank, order, count, seed, end, line, own):
     tables = np.array([o.ctypes.data for o in offsets]), np.array([a.address for a in at])
     harness.run(
         kernel.name, "lk_sample", x=gx.address, offset=tables[0].ctypes.data, at=tables[1].ctypes.data, size=size,
-        y=gy.address, own=own, count=count, rank=rank, order=order, line=lines.ctypes.data if line else 0, number=number,
+        y=gy.address, own=own, count=count, rank=rank, order=order, number=number,
+        line=lines.ctypes.data if line else 0,
     )  # fmt: skip
     if own and x.dtype.kind != "f":  # sums are exact, or of points that have fewer bits
         np.testing.assert_array_equal(gy.array.view(x.dtype), np.trunc(want).astype(np.int64).astype(x.dtype))
