@@ -223,6 +223,10 @@ cdef class Neighbourhood(Operation):
                             + place[2] * self.unit * self.item)
                 place += 3
             c.y = out if self.cast != NULL else y + i * self.y_line
+            p = self.plane_count - 1  # whose lines are not in a cache, as those of other planes may be
+            c.ahead = NULL
+            if made < self.n + self.span - 1 and self.widen == NULL and not base[2 * p + 1] and self.line_source[made] >= 0:
+                c.ahead = x + base[2 * p] + self.line_source[made] * self.x_line
             self.combine(&c)
             if self.cast != NULL:
                 w.x, w.y, w.count, w.element = out, y + i * self.y_line, self.count, self.y_element
