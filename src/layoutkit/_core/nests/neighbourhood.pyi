@@ -12,5 +12,5 @@ class Neighbourhood(Operation):
         cls, arrays: Sequence[np.ndarray], kind: str, types: tuple[str, str, str], outer: Sequence[tuple[int, ...]],
         leading: Sequence[tuple[int, int, int, np.ndarray]], lines: tuple[int, int, int, np.ndarray, int, int],
         points: tuple[int, int, int, np.ndarray, int, int], places: np.ndarray, planes: np.ndarray, unit: int,
-        constant: np.ndarray, fields: dict[str, Any], threads: int,
+        constant: np.ndarray, fields: dict[str, Any], threads: int, streams: bool = False,
     ) -> Self: ...  # fmt: skip

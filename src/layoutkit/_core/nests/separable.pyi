@@ -12,4 +12,5 @@ class Separable(Operation):
     def __new__(
         cls, arrays: Sequence[np.ndarray], kind: str, types: tuple[str, str, str], outer: Sequence[tuple[int, ...]],
         windows: Sequence[Any], count: int, unit: int, constant: Callable[[int, int, int], np.ndarray], threads: int,
+        streams: bool = False,
     ) -> Self: ...  # fmt: skip
