@@ -323,18 +323,21 @@ def test_widen_and_cast(kernel, count, data, end):
 
 @pytest.mark.parametrize("kernel", rows_of("round"), ids=lambda k: k.name)
 @fewer(3)
-@given(counts, st.sampled_from(["u8", "s8", "u16", "s16"]), st.sampled_from([0, 0.01, 0.125]), st.integers(0, 99), ends)
-def test_round(kernel, count, element, doubt, seed, end):
+@given(
+    counts, st.sampled_from(["u8", "s8", "u16", "s16"]), st.sampled_from([0, 0.01, 0.125]), st.sampled_from([0, 2**-9]),
+    st.integers(0, 99), ends,
+)  # fmt: skip
+def test_round(kernel, count, element, doubt, slope, seed, end):
     limits = np.iinfo(DTYPES[element])
     x = np.random.default_rng(seed).integers(limits.min * 8, limits.max * 8, count).astype(np.float32) / 8
     held, y = guarded(x.view(np.uint8), end), guarded(np.full(count * limits.bits // 8, 0xA5, np.uint8), end)
     places, found = guarded(np.zeros(4 * count, np.uint8), end), np.zeros(1, np.int64)
     harness.run(
         kernel.name, "lk_round_row", x=held.address, y=y.address, count=count, element=TYPES[element], doubt=doubt,
-        doubtful=places.address, found=found.ctypes.data,
+        slope=slope, doubtful=places.address, found=found.ctypes.data,
     )  # fmt: skip
     np.testing.assert_array_equal(y.array.view(limits.dtype), np.trunc(x + np.copysign(0.5, x)))
-    near = np.flatnonzero(abs(abs(x) % 1 - 0.5) <= doubt) if doubt else []
+    near = np.flatnonzero(abs(abs(x) % 1 - 0.5) <= doubt + slope * abs(x)) if doubt else []
     np.testing.assert_array_equal(places.array.view(np.int32)[: found[0]], near)
 
 

@@ -52,8 +52,11 @@ def blended(
     assert limits is not None
     offsets = [elements * (s // x.itemsize) for elements, s in zip(around, x.strides)]
     same = given is points and exact(taps, SMALL[element])  # of nearest ones doubles are not exact
-    doubt = 0.0 if same else ROUNDINGS * x.ndim * max(map(abs, limits)) * 2.0**-24
-    Zooming((x, y), element, taps, given, offsets, doubt, limits, threads)(x, y)
+    doubt = 0.0 if same else ROUNDINGS * x.ndim * 2.0**-24
+    slope = doubt  # sums of what is not negative are rounded in proportion to themselves, others to the largest number
+    if limits[0] < 0:
+        doubt, slope = doubt * max(map(abs, limits)), 0.0
+    Zooming((x, y), element, taps, given, offsets, doubt, slope, limits, threads)(x, y)
     return True
 
 

@@ -43,8 +43,8 @@ cdef class Zooming(Operation):
         By axis: coordinates; those outside of x have the nearest.
     offsets : sequence of ndarray of int64
         As `Sampling` takes them.
-    doubt : float
-        How far sums in float32 are at most from those in doubles; 0: they are exact.
+    doubt, slope : float
+        Sums in float32 are at most `doubt` + `slope` * |sum| from those in doubles; `doubt` 0: they are exact.
     limits : (float, float)
         The least and the largest number of the element.
     threads : int
@@ -67,14 +67,15 @@ cdef class Zooming(Operation):
     cdef const int32_t *pixel_at
     cdef const float *pixel_weight
     cdef int64_t item, width, sums_row, values_row, block, blocks, tasks, thread_bytes
-    cdef double doubt
+    cdef double doubt, slope
 
-    def __cinit__(self, arrays, str element, taps, points, offsets, double doubt, limits, int threads):
+    def __cinit__(self, arrays, str element, taps, points, offsets, double doubt, double slope, limits, int threads):
         cdef ndarray x = arrays[0], y = arrays[1]
         cdef lk_sample *s = &self.template
         cdef int i, axis
         self.bind(tuple(arrays))
         self.element, self.item, self.rank, self.doubt = TYPES[element], element_bytes(TYPES[element]), x.ndim, doubt
+        self.slope = slope
         x_shape, x_strides, y_shape, y_strides = arrays[0].shape, arrays[0].strides, arrays[1].shape, arrays[1].strides
         if not (1 <= x.ndim <= AXES and y.ndim == x.ndim == len(taps) and x.itemsize == y.itemsize == self.item
                 and arrays[0].flags.c_contiguous and (y_strides[-1] == self.item or y_shape[-1] == 1)):
@@ -132,7 +133,7 @@ cdef class Zooming(Operation):
         p.x, p.y, p.x_row, p.y_row, p.rows = workspace, values, self.sums_row, self.values_row, rows
         p.at, p.weight, p.taps, p.count, p.unit, p.y_step = self.pixel_at, self.pixel_weight, 2, self.count[2], 1, ITEM
         self.sum_pixels(&p)
-        r.count, r.element, r.doubt = self.count[2], self.element, self.doubt
+        r.count, r.element, r.doubt, r.slope = self.count[2], self.element, self.doubt, self.slope
         r.doubtful, r.found = <int32_t *>doubtful, &found
         for k in range(rows):
             r.x, r.y = values + k * self.values_row, y + k * self.y_rows[1]

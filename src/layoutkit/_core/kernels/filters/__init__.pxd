@@ -33,7 +33,7 @@ cdef extern from "filters/filters.h" nogil:
         char *y
         int64_t count
         int element
-        double doubt
+        double doubt, slope
         int32_t *doubtful
         int64_t *found
     ctypedef void (*lk_round_fn)(const lk_round_row *) noexcept nogil

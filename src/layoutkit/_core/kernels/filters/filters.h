@@ -80,14 +80,14 @@ typedef struct {
 typedef void (*lk_cast_fn)(const lk_cast_row *);
 
 /* y[i] = x[i] rounded to the nearest whole number, halves away from 0, which fits the element (u8, s8, u16 or s16). The places
- * of those whose fraction differs from a half by at most `doubt`, unless that is 0, are written to `doubtful`, which has room
- * for `count`, and how many they are to `found`. */
+ * of those whose fraction differs from a half by at most `doubt` + `slope` * |x[i]|, unless `doubt` is 0, are written to
+ * `doubtful`, which has room for `count`, and how many they are to `found`. */
 typedef struct {
     const char *x;
     char *y;
     int64_t count;
     int element;
-    double doubt;
+    double doubt, slope;
     int32_t *doubtful;
     int64_t *found;
 } lk_round_row;

@@ -8,19 +8,19 @@
 #include "reals.h"
 
 /* Bits of lanes whose fraction is at most `doubt` away from a half. */
-LK_INLINE uint32_t in_doubt(vf v, real doubt)
+LK_INLINE uint32_t in_doubt(vf v, vf doubt)
 {
     const vf from_half = v - whole(v);
     const vi sign = (vi)-(vf){};
     const vf distance = (vf)((vi)((vf)((vi)from_half & ~sign) - (real)0.5) & ~sign);
 #if defined(__AVX512F__)
-    return _mm512_cmp_ps_mask((__m512)distance, _mm512_set1_ps(doubt), _CMP_LE_OQ);
+    return _mm512_cmp_ps_mask((__m512)distance, (__m512)doubt, _CMP_LE_OQ);
 #elif defined(__AVX2__)
     return (uint32_t)_mm256_movemask_ps((__m256)(distance <= doubt));
 #else
     uint32_t bits = 0;
     for (int k = 0; k < LK_LANES; k++)
-        bits |= (uint32_t)(distance[k] <= doubt) << k;
+        bits |= (uint32_t)(distance[k] <= doubt[k]) << k;
     return bits;
 #endif
 }
@@ -31,7 +31,7 @@ LK_INLINE void round_vector(const lk_round_row *p, int64_t i, const int n, const
     const vi sign = (vi)-(vf){};
     store_some(p->y + i * bytes_of(e), v + (vf)((vi)half | ((vi)v & sign)), n, e);
     if (p->doubt > 0)
-        for (uint32_t bits = in_doubt(v, (real)p->doubt) & ((1u << n) - 1); bits; bits &= bits - 1)
+        for (uint32_t bits = in_doubt(v, (real)p->doubt + (real)p->slope * (vf)((vi)v & ~sign)) & ((1u << n) - 1); bits; bits &= bits - 1)
             p->doubtful[(*found)++] = (int32_t)i + __builtin_ctz(bits);
 }
 

@@ -42,6 +42,15 @@ typedef __m128i whole_native;
 #define PRODUCTS(a, w) (((a) << 16 >> 16) * ((w) << 16 >> 16) + ((a) >> 16) * ((w) >> 16))
 #endif
 
+LK_INLINE longs plus_products(longs sum, longs a, longs w)
+{
+#if defined(__AVX512VNNI__)
+    return (longs)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)w);
+#else
+    return sum + PRODUCTS(a, w);
+#endif
+}
+
 /* Results of LOW_WORDS and HIGH_WORDS, of which only the low 16 bits count. */
 LK_INLINE shorts joined(longs low, longs high)
 {
@@ -90,9 +99,9 @@ LK_INLINE void add_products(word_sums *sums, byte_words a, byte_words b, const i
         const longs halves[2] = {LOW_WORDS(v, w), HIGH_WORDS(v, w)};
 #pragma GCC unroll 2
         for (int h = 0; h < 2; h++) {
-            sums->high[d][h] += PRODUCTS(halves[h], high);
+            sums->high[d][h] = plus_products(sums->high[d][h], halves[h], high);
             if (!exact)
-                sums->low[d][h] += PRODUCTS(halves[h], low);
+                sums->low[d][h] = plus_products(sums->low[d][h], halves[h], low);
         }
     }
 }
@@ -372,7 +381,7 @@ WHOLE_ROW(s8, LK_S8)
 WHOLE_ROW(u16, LK_U16)
 WHOLE_ROW(s16, LK_S16)
 
-const lk_kernel LK_ROWS(whole)[] = {
+const lk_kernel LK_NAME(lk_rows_whole)[] = {
     LK_ROW(LK_WEIGH, weigh_u8, "u8", LK_VB, 0, 0),
     LK_ROW(LK_WEIGH, weigh_s8, "s8", LK_VB, 0, 0),
     LK_ROW(LK_WEIGH, weigh_u16, "u16", LK_VB / 2, 0, 0),
