@@ -123,3 +123,39 @@ def test_random_networks(data, layouts, dtype):
     for name in graph.outputs:
         # where a rounding goes the other way, what follows differs by a quantum times its weights
         assert np.mean(np.abs(found[name] - want[name])) < (0.01 if dtype == "float32" else 0.1), name
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_bias_of_integers_is_part_of_the_sums(dtype, threads):
+    """Of filters of int8, and of uint8 around 128; groups, activations that clip, asymmetric zero points."""
+    b = Builder(11)
+    x = b.quantised("x", dtype, 1 / 113, 5)
+    steps = [(16, 1, 1, "Relu"), (16, 3, 16, None), (24, 1, 1, "Clip"), (8, 3, 1, None)]
+    channels = 8
+    for oc, taps, groups, activation in steps:
+        scale_of_x = b.constants[b.nodes[-1].inputs[1]]
+        w = b.rng.integers(-127, 128, (oc, channels // groups, taps, taps)).astype(np.int8)
+        scale = b.rng.uniform(0.002, 0.01, oc).astype(np.float32)
+        zero, axis = np.zeros(oc, np.int8), {"axis": 0}
+        if taps == 3 and groups == 1:
+            w, zero, scale, axis = (w ^ np.int8(-128)).view(np.uint8), np.array(128, np.uint8), scale[0], {}
+        filter = b.add("DequantizeLinear", b.constant(w), b.constant(scale), b.constant(zero), **axis)
+        values = b.rng.integers(-5000, 5000, oc).astype(np.int32)
+        of_bias = np.broadcast_to(scale_of_x * scale, oc).astype(np.float32)
+        bias = b.add(
+            "DequantizeLinear", b.constant(values), b.constant(of_bias), b.constant(np.zeros(oc, np.int32)), axis=0
+        )
+        y = b.add("Conv", x, filter, bias, pads=[taps // 2] * 4, group=groups)
+        if activation == "Relu":
+            y = b.add(activation, y)
+        elif activation:
+            y = b.add(activation, y, b.constant(np.float32(-0.7)), b.constant(np.float32(1.9)))
+        x, channels = b.quantised(y, dtype, 0.037, -3 if dtype == "int8" else 120), oc
+    graph = b.graph(x)
+    x = np.random.default_rng(5).uniform(-1, 1, graph.inputs["x"].shape).astype(np.float32)
+    want = evaluate(graph, {"x": x})[graph.outputs[0]]
+    for layouts in (None, *NAMES):
+        found = Model(graph, layouts=layouts, threads=threads).run(x)[graph.outputs[0]]
+        apart = np.abs(found - want)
+        assert np.count_nonzero(apart > 0.02) <= 0.01 * apart.size and apart.max() < 0.15

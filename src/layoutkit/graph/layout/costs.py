@@ -20,6 +20,7 @@ from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
 from ...choosing.threads import check_threads
 from ...convolutions import transposed
+from ...convolutions.epilogue import chain_of as chain_of_activation
 from ...convolutions.epilogue import step_of
 from ...convolutions.filter import Filter
 from ...convolutions.phases import TransposedTask
@@ -219,21 +220,21 @@ def _move_seconds(problem: ReorderProblem) -> float:
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
     """The convolution that a node is, between two layouts."""
     f, rank = factors_of(node, known, dtype), len(known[node.inputs[0]].shape) - 2
-    b = known[node.inputs[2]].value if node.input(2) else None
+    b = f.bias(known[node.inputs[2]].value if node.input(2) else None)
     return Filter(
         "conv", rank, f.w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[3 - rank:]}", accuracy=accuracy,
-        activation=node.attributes.get("activation"), **f.options, **arguments(node, known),
+        activation=f.activation(node.attributes.get("activation")), **f.options, **arguments(node, known),
     )  # fmt: skip
 
 
 def transposed_of(node: Node, known: Mapping[str, Known], src, dst, costs: Costs) -> Any:
     """The transposed convolution that a node is, between two layouts."""
     f, rank = factors_of(node, known, costs.dtype), len(known[node.inputs[0]].shape) - 2
-    b = known[node.inputs[2]].value if node.input(2) else None
+    b = f.bias(known[node.inputs[2]].value if node.input(2) else None)
     of = transposed_geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
     return transposed.CLASSES[rank](
         f.w, b, layout=src, out_layout=dst, filter_layout=f"IO{'DHW'[3 - rank:]}", accuracy=costs.accuracy,
-        activation=node.attributes.get("activation"), threads=costs.threads, **f.options, **of,
+        activation=f.activation(node.attributes.get("activation")), threads=costs.threads, **f.options, **of,
     )  # fmt: skip
 
 
@@ -244,6 +245,20 @@ class Factors(NamedTuple):
     x: StoredType
     y: StoredType
     options: dict[str, Any]  # of a convolution
+    unit: float = 1.0  # of results: they are integers in steps of it, and what is added to sums and limits them is, too
+    integer_bias: np.ndarray | None = None  # which is part of the sums, instead of that of the node
+
+    def bias(self, values: np.ndarray | None) -> np.ndarray | None:
+        """What is added to the sums, for the bias of the node."""
+        if self.integer_bias is not None:
+            return self.integer_bias
+        return values if values is None or self.unit == 1 else values / np.float32(self.unit)
+
+    def activation(self, activation: Any) -> Any:
+        """That of the node, in units of the results."""
+        if activation is None or self.unit == 1:
+            return activation
+        return [("clip", *(limit / self.unit for limit in limits)) for limits in _clips(activation) or ()]
 
 
 def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
@@ -258,11 +273,33 @@ def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
             in_type(w if alpha == 1 else w * alpha, dtype), StoredType(dtype), y, {"dtype": (dtype, y.dtype)}
         )
     w, scale = integers
-    y = y if y.integers else FLOAT
+    y, unit = y if y.integers else FLOAT, 1.0
     options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
     if y.integers:
         options |= {"out_scale": y.scale, "out_zero_point": y.zero_point}
-    return Factors(w, x, y, options)
+        activation = node.attributes.get("activation")
+        if not node.input(3) and (activation is None or _clips(activation) is not None):
+            # sums are multiplied once, and are rounded as they leave the registers
+            unit = y.scale
+            options |= {"scale": options["scale"] / np.float32(unit), "out_scale": 1.0}
+    return Factors(w, x, y, options, unit, _integer_bias(node, x, scale))
+
+
+def _clips(activation: Any) -> list[tuple[float, float]] | None:
+    """The limits that an activation consists of, None if it is another one."""
+    steps = [step_of(*((each,) if isinstance(each, str) else each)) for each in chain_of_activation(activation)]
+    if any(name != "clip" or operand is not None for name, _, operand in steps):
+        return None
+    return [(float(low), float(high)) for _, (low, high), _ in steps]
+
+
+def _integer_bias(node: Node, x: StoredType, scale: np.ndarray) -> np.ndarray | None:
+    """The bias of a node in int32, if its scale is that of the products."""
+    name, values, of_bias = node.attributes.get("integer_bias", ("", None, None))
+    if not name or node.input(2) != name or any(node.attributes.get(key, 1) != 1 for key in ("alpha", "beta")):
+        return None
+    alike = np.allclose(np.float32(x.scale) * scale, of_bias, rtol=1e-6, atol=0)
+    return values if alike and values.shape == scale.shape else None
 
 
 def in_type(w: np.ndarray, dtype: str) -> np.ndarray:

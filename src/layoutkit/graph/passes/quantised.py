@@ -60,6 +60,8 @@ def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, 
         return node
     w, scale = (known[name].value for name in before.inputs[:2])
     zero = known[before.inputs[2]].value if before.input(2) else np.zeros(1)
+    if w is not None and w.dtype == np.uint8 and zero is not None and zero.size and (zero == 128).all():
+        w, zero = (w ^ np.uint8(128)).view(np.int8), np.zeros(1)
     axis = {"Conv": 0, "Gemm": 0 if node.attributes.get("transB") else 1, "MatMul": 1}[node.op]
     if w is None or scale is None or zero is None or w.dtype != np.int8 or w.ndim < 2 or zero.any():
         return node
@@ -68,4 +70,17 @@ def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, 
     if scale.size > 1 and (scale.ndim != 1 or before.attributes.get("axis", 1) % w.ndim != axis):
         return node
     scales = np.broadcast_to(scale.reshape(-1), (w.shape[axis],))
-    return node.with_(attributes={**node.attributes, "integers": (w, scales)})
+    more = {"integers": (w, scales), "integer_bias": _integer_bias(node, known, makers)}
+    return node.with_(attributes={**node.attributes, **more})
+
+
+def _integer_bias(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> tuple:
+    """The name of the bias, the int32 constant and the scales that it is dequantised from; nothing if it is not."""
+    before = makers.get(node.input(2))
+    if before is None or before.op != "DequantizeLinear":
+        return "", None, None
+    values, scale = (known[name].value for name in before.inputs[:2])
+    zero = known[before.inputs[2]].value if before.input(2) else np.zeros(1)
+    if values is None or scale is None or zero is None or values.dtype != np.int32 or values.ndim != 1 or zero.any():
+        return "", None, None
+    return node.input(2), values, scale.reshape(-1)

@@ -23,11 +23,11 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     x = known[node.inputs[0]]
     layouts = layouts_of(len(x.shape))
     rank = len(x.shape) - 2
-    b = known[node.inputs[2]].value if node.input(2) else None
     f = factors_of(node, known, program.costs.dtype)
+    b = f.bias(known[node.inputs[2]].value if node.input(2) else None)
     op = CLASSES[rank].of_constant(
         f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
-        filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
+        filter_layout="OI" + "DHW"[3 - rank :], activation=f.activation(node.attributes.get("activation")),
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
     )  # fmt: skip

@@ -104,9 +104,10 @@ def _as_convolution(program: Building, node: Node) -> None:
     known, a = program.known, node.attributes
     x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
     w = f.w if a.get("transB") else f.w.T
+    b = f.bias(_bias(node, program, len(w)))
     op = CLASSES[1](
-        np.ascontiguousarray(w)[:, :, None], _bias(node, program, len(w)), layout="NWC", filter_layout="OIW",
-        activation=a.get("activation"), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
+        np.ascontiguousarray(w)[:, :, None], b, layout="NWC", filter_layout="OIW",
+        activation=f.activation(a.get("activation")), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
     )  # fmt: skip
     operand = program.operand(node.inputs[0], PLAIN, f.x)
     residuals = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()
