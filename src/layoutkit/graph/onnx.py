@@ -15,6 +15,7 @@ import numpy as np
 
 from .ir import Body, Graph, Node, TensorType, fresh
 from .onnx_file import Constants, Large, Source, Stored, without_large
+from .onnx_integers import CONTRIBUTED, DOMAIN
 from .onnx_versions import CONVERSIONS
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
@@ -40,8 +41,13 @@ def graph_of(model: Any) -> Graph:
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
     supported = (OPERATORS.keys() | CONVERSIONS.keys()) - OURS
-    unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in _all_nodes(onnx, graph)
-                      if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
+    unknown = sorted(
+        {
+            f"{n.domain}.{n.op_type}".lstrip(".")
+            for n in _all_nodes(onnx, graph)
+            if n.op_type not in {DOMAIN: CONTRIBUTED}.get(n.domain, supported if n.domain in DOMAINS else ())
+        }
+    )
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
     constants = Constants()
@@ -202,8 +208,10 @@ class _Reader:
 
     def add(self, proto) -> None:
         """Read a node."""
+        conversions = CONTRIBUTED if proto.domain == DOMAIN else CONVERSIONS
         try:  # checks the number of inputs and outputs and the types of attributes, not their values
-            self.onnx.checker.check_node(self._without_graphs(proto), self._schemas)
+            if conversions is CONVERSIONS:
+                self.onnx.checker.check_node(self._without_graphs(proto), self._schemas)
         except self.onnx.checker.ValidationError as error:
             reason = str(error).split("\n")[0]
             raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {reason}") from error
@@ -217,7 +225,7 @@ class _Reader:
             attributes["captured"] = captured
         node = Node(proto.op_type, (*proto.input, *captured), tuple(outputs), attributes, proto.name)
         self._names.update(node.outputs)
-        convert = CONVERSIONS.get(node.op)
+        convert = conversions.get(node.op)
         converted = convert(self, node) if convert else node
         if converted is not None:
             self.nodes.append(converted)

@@ -17,19 +17,19 @@ from .identities import equal_nodes, means_as_pooling, remove_identities
 from .normalisations import group_normalisations, parameters_into_normalisations, spelled_normalisations
 from .patterns import activations
 from .products import attention, scales_and_biases_into_products, views_into_products
-from .quantised import kept_as_integers
+from .quantised import kept_as_integers, moved_as_numbers
 from .recurrent import recurrent_products
 from .rewriting import Knowledge
 from .shuffles import shuffles
 from .tables import bytes_as_tables
 
 PASSES = (
-    kept_as_integers, bytes_as_tables, fold_constants, recurrent_products, einsums_as_products, attentions_as_products,
-    constants_into_attributes, shuffles, remove_identities, activations, pads_into_convolutions, equal_nodes,
-    group_normalisations, spelled_normalisations, parameters_into_normalisations, channels_in_place,
-    parameters_into_normalisations, attention, scales_and_biases_into_products, views_into_products, as_affine,
-    affine_into_makers, affine_into_makers, residuals, means_as_pooling, activations_into_epilogues,
-    choices_as_sums,
+    moved_as_numbers, kept_as_integers, bytes_as_tables, fold_constants, recurrent_products, einsums_as_products,
+    attentions_as_products, constants_into_attributes, shuffles, remove_identities, activations,
+    pads_into_convolutions, equal_nodes, group_normalisations, spelled_normalisations, parameters_into_normalisations,
+    channels_in_place, parameters_into_normalisations, attention, scales_and_biases_into_products,
+    views_into_products, as_affine, affine_into_makers, affine_into_makers, residuals, means_as_pooling,
+    activations_into_epilogues, choices_as_sums,
 )  # fmt: skip
 
 

@@ -14,8 +14,38 @@ import numpy as np
 from ..ir import Graph, Node, renamed
 from ..operators import Known
 from ..operators.kernels.casts import meant_by
+from .rewriting import Knowledge, Rewriting
 
 MULTIPLY = "Conv", "Gemm", "MatMul"
+MOVING = "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice"
+
+
+def moved_as_numbers(graph: Graph, known: Knowledge) -> Graph:
+    """Operators that move integers, or choose the largest, as those on the numbers that these stand for, between a
+    DequantizeLinear and a QuantizeLinear: models of QLinear.. have them on the integers."""
+    r = Rewriting(graph, known)
+    makers, nodes = dict(r.makers), []
+    for node in graph.nodes:
+        before = makers.get(node.input(0))
+        y = node.outputs[0]
+        moves = node.op in MOVING and len([name for name in node.outputs if name]) == 1 and y not in graph.ends
+        readers = r.users.get(y, [])
+        if (
+            moves
+            and before is not None
+            and before.op == "QuantizeLinear"
+            and meant_by(before, known) is not None
+            and all(reader.op in ("DequantizeLinear", *MOVING) for reader in readers)
+        ):
+            scales, dtype = before.inputs[1:], np.dtype(np.float32)
+            x = r.tensor(y, "meant", dtype, known[node.inputs[0]].shape)
+            moved = r.tensor(y, "number", dtype, known[y].shape)
+            nodes.append(Node("DequantizeLinear", (node.inputs[0], *scales), (x,)))
+            nodes.append(node.with_(inputs=(x, *node.inputs[1:]), outputs=(moved,)))
+            node = Node("QuantizeLinear", (moved, *scales), (y,))
+            makers[y] = node
+        nodes.append(node)
+    return r.graph(nodes)
 
 
 def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:

@@ -107,7 +107,8 @@ def _as_convolution(program: Building, node: Node) -> None:
     b = f.bias(_bias(node, program, len(w)))
     op = CLASSES[1](
         np.ascontiguousarray(w)[:, :, None], b, layout="NWC", filter_layout="OIW",
-        activation=f.activation(a.get("activation")), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
+        activation=f.activation(a.get("activation")), accuracy=program.costs.accuracy,
+        threads=program.costs.threads, **f.options,
     )  # fmt: skip
     operand = program.operand(node.inputs[0], PLAIN, f.x)
     residuals = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()

@@ -1,0 +1,162 @@
+"""Operators on integers that stand for numbers, as those on the numbers between DequantizeLinear and QuantizeLinear.
+
+So QLinearConv and QLinearMatMul of ONNX, and those that onnxruntime's quantiser writes (`CONTRIBUTED`, of the domain
+com.microsoft), run as models do that are quantised by such pairs: the integers stay integers, see
+`passes/quantised.py`. Products whose factors are not as that takes them stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .ir import Node
+from .onnx_versions import CONVERSIONS
+
+DOMAIN = "com.microsoft"
+Lowering = Callable[..., "Node | None"]
+CONTRIBUTED: dict[str, Lowering] = {}  # by operator, as in CONVERSIONS
+UNARY = {"QLinearLeakyRelu": "LeakyRelu", "QLinearSigmoid": "Sigmoid", "QLinearSoftmax": "Softmax",
+         "QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool",
+         "QLinearReduceMean": "ReduceMean"}  # fmt: skip
+BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+
+
+def _contributes(*names: str):
+    """Register the function below as what becomes of operators."""
+
+    def register(function: Lowering) -> Lowering:
+        CONTRIBUTED.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _meant(r, x: str, scale: str, zero: str, **attributes: int) -> str:
+    """The numbers that integers stand for."""
+    name = r.name(x, "meant")
+    r.nodes.append(Node("DequantizeLinear", (x, scale, zero), (name,), attributes))
+    return name
+
+
+def _rounded(r, node: Node, of: Node, scale: str, zero: str) -> Node:
+    """The last of the nodes: the result of `of`, which computes what `node` rounds."""
+    name = r.name(node.outputs[0], "number")
+    r.nodes.append(of.with_(outputs=(name,)))
+    return Node("QuantizeLinear", (name, scale, zero), node.outputs, {}, node.name)
+
+
+def _checked(node: Node, least: int) -> None:
+    """Raise ValueError unless a node has so many inputs: the package onnx knows no schema of these."""
+    if len(node.inputs) < least or len(node.outputs) != 1:
+        raise ValueError(f"onnx: {node}: expected {least} inputs and 1 output, got {len(node.inputs)} and "
+                         f"{len(node.outputs)}")  # fmt: skip
+
+
+@_contributes(*UNARY)
+def _unary(r, node: Node) -> Node:
+    _checked(node, 5)
+    a = dict(node.attributes)
+    if a.pop("channels_last", 0):
+        raise ValueError(f"onnx: {node}: channels_last is not supported")
+    a.pop("opset", None)
+    if node.op == "QLinearReduceMean":  # its axes are an attribute
+        axes = a.pop("axes", None)
+        more = () if axes is None else (r.constant(axes, node.outputs[0]),)
+    else:
+        more = ()
+    x = _meant(r, *node.inputs[:3])
+    return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), *node.inputs[3:5])
+
+
+@_contributes(*BINARY)
+def _binary(r, node: Node) -> Node:
+    _checked(node, 8)
+    x, y = _meant(r, *node.inputs[:3]), _meant(r, *node.inputs[3:6])
+    return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), *node.inputs[6:8])
+
+
+@_contributes("QLinearConcat")
+def _concat(r, node: Node) -> Node:
+    _checked(node, 5)
+    if len(node.inputs) % 3 != 2:
+        raise ValueError(f"onnx: {node}: {len(node.inputs)} inputs, expected 2 and 3 for each tensor")
+    parts = tuple(_meant(r, *node.inputs[i : i + 3]) for i in range(2, len(node.inputs), 3))
+    return _rounded(r, node, Node("Concat", parts, (), dict(node.attributes), node.name), *node.inputs[:2])
+
+
+@_contributes("QGemm")
+def _gemm(r, node: Node) -> Node:
+    _checked(node, 6)
+    a = {key: node.attributes[key] for key in ("alpha", "transA", "transB") if key in node.attributes}
+    axis = 0 if a.get("transB") else 1
+    x = _meant(r, *node.inputs[:3])
+    w = _meant(r, *node.inputs[3:6], axis=axis)
+    scales = [_known(r, node, i) for i in (1, 4)]
+    more: tuple[str, ...] = ()
+    if node.input(6):
+        scale = np.float32(a.get("alpha", 1.0)) * scales[0].astype(np.float32) * scales[1].astype(np.float32)
+        more = (_bias(r, node.inputs[6], scale),)
+    of = Node("Gemm", (x, w, *more), (), a, node.name)
+    return _rounded(r, node, of, *node.inputs[7:9]) if node.input(7) else of.with_(outputs=node.outputs)
+
+
+@_contributes("QuantizeLinear", "DequantizeLinear")
+def _as_in_onnx(r, node: Node) -> Node:
+    _checked(node, 2)
+    return node
+
+
+def _known(r, node: Node, i: int) -> np.ndarray:
+    """A constant input of a node."""
+    value = r.constants.get(node.input(i))
+    if value is None:
+        raise ValueError(f"onnx: {node}: {node.input(i)!r} is no constant")
+    return value
+
+
+def _bias(r, name: str, scale: np.ndarray) -> str:
+    """A bias of int32 as numbers."""
+    scale = scale.reshape(-1)
+    zero = r.constant(np.zeros(scale.shape), name, np.int32)
+    scales = r.constant(scale if scale.size > 1 else scale[0], name, np.float32)
+    if scale.size == 1:
+        zero = r.constant(0, name, np.int32)
+    return _meant(r, name, scales, zero, axis=0)
+
+
+def _kept_as_integers(r, w: str, scale: str, zero: str, others: tuple[str, ...]) -> bool:
+    """Whether a constant filter is one that convolutions multiply as it is, and all scales are constant."""
+    values = [r.constants.get(name) for name in (w, scale, zero, *others)]
+    if any(value is None for value in values):
+        return False
+    w_values, _, zeros, *rest = values
+    plain = w_values.dtype == np.int8 and not zeros.any()
+    around_128 = w_values.dtype == np.uint8 and (zeros == 128).all()
+    return (plain or around_128) and all(value.size == 1 for value in rest)
+
+
+def _convolution(r, node: Node) -> Node:
+    """QLinearConv."""
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
+    if not _kept_as_integers(r, w, w_scale, w_zero, (x_scale, x_zero, y_scale, y_zero)):
+        return node
+    x, numbers = _meant(r, x, x_scale, x_zero), _meant(r, w, w_scale, w_zero, axis=0)
+    more: tuple[str, ...] = ()
+    if node.input(8):
+        more = (_bias(r, node.inputs[8], _known(r, node, 1).reshape(()) * _known(r, node, 4)),)
+    return _rounded(r, node, Node("Conv", (x, numbers, *more), (), node.attributes, node.name), y_scale, y_zero)
+
+
+def _product(r, node: Node) -> Node:
+    """QLinearMatMul."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs[:8]
+    if not _kept_as_integers(r, b, b_scale, b_zero, (a_scale, a_zero, y_scale, y_zero)) or r.constants[b].ndim != 2:
+        return node
+    a, b = _meant(r, a, a_scale, a_zero), _meant(r, b, b_scale, b_zero, axis=1)
+    return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), y_scale, y_zero)
+
+
+OF_ONNX: Mapping[str, Lowering] = {"QLinearConv": _convolution, "QLinearMatMul": _product}
+CONVERSIONS.update(OF_ONNX)

@@ -1,0 +1,136 @@
+"""Operators on integers, of ONNX and of onnxruntime's quantiser: against the numbers that they stand for."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import layoutkit as lk
+from layoutkit.graph.operators import Unsupported
+
+MS = "com.microsoft"
+
+
+class Made:
+    """A model of nodes, whose constants are added as they are named."""
+
+    def __init__(self, dtype, seed=0):
+        self.rng, self.dtype, self.nodes, self.constants = np.random.default_rng(seed), np.dtype(dtype), [], []
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def scale(self, scale, zero):
+        return self.constant(np.float32(scale)), self.constant(np.array(zero, self.dtype))
+
+    def add(self, op, *inputs, domain="", **attributes):
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], domain=domain, **attributes))
+        return name
+
+    def model(self, y, shape, dtype=TensorProto.FLOAT, inputs=("x",)):
+        values = [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape) for x in inputs]
+        graph = helper.make_graph(
+            self.nodes, "g", values, [helper.make_tensor_value_info(y, dtype, None)], self.constants
+        )
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid(MS, 1)], ir_version=8
+        )
+
+
+def results(model, shape, threads=1, seed=1):
+    x = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+    (ours,) = lk.onnx.load(model, threads=threads).run({"x": x}).values()
+    ort = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (theirs,) = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"]).run(None, {"x": x})
+    return ours, theirs
+
+
+def network(dtype, shape):
+    """Every operator of the set, one after another."""
+    m = Made(dtype)
+    zero = 7 if dtype == "uint8" else -7
+    q = m.scale(1 / 120, zero)
+    x = m.add("QuantizeLinear", "x", *q)
+    w = m.rng.integers(-127, 128, (16, shape[1], 3, 3)).astype(np.int8)
+    scales = m.rng.uniform(0.002, 0.01, 16).astype(np.float32)
+    c = m.scale(0.03, zero)
+    of_filter = m.constant(w), m.constant(scales), m.constant(np.zeros(16, np.int8))
+    bias = m.constant(m.rng.integers(-900, 900, 16).astype(np.int32))
+    x = m.add("QLinearConv", x, *q, *of_filter, *c, bias, pads=[1] * 4)
+    x = m.add("MaxPool", x, kernel_shape=[2, 2], strides=[1, 1])
+    s, a = m.scale(1 / 256, 0 if dtype == "uint8" else -128), m.scale(0.025, zero)
+    sigmoid = m.add("QLinearSigmoid", x, *c, *s, domain=MS)
+    x = m.add("QLinearMul", x, *c, sigmoid, *s, *a, domain=MS)
+    leaky = m.add("QLinearLeakyRelu", x, *a, *c, domain=MS, alpha=0.2)
+    x = m.add("QLinearAdd", x, *a, leaky, *c, *c, domain=MS)
+    x = m.add("QLinearConcat", *a, x, *c, leaky, *c, domain=MS, axis=1)
+    x = m.add("QLinearAveragePool", x, *a, *a, domain=MS, kernel_shape=[2, 2], pads=[0, 0, 1, 1])
+    g = m.scale(0.01, zero)
+    x = m.add("QLinearGlobalAveragePool", x, *a, *g, domain=MS)
+    x = m.add("Flatten", x)
+    b = (
+        m.constant(m.rng.integers(-127, 128, (32, 12)).astype(np.int8)),
+        m.constant(np.float32(0.004)),
+        m.constant(np.int8(0)),
+    )
+    bias = m.constant(m.rng.integers(-900, 900, 12).astype(np.int32))
+    x = m.add("QGemm", x, *g, *b, bias, *a, domain=MS, alpha=1.0)
+    d = (
+        m.constant(m.rng.integers(-127, 128, (12, 9)).astype(np.int8)),
+        m.constant(np.float32(0.004)),
+        m.constant(np.int8(0)),
+    )
+    x = m.add("QLinearMatMul", x, *a, *d, *g)
+    x = m.add("QLinearSoftmax", x, *g, *s, domain=MS, axis=-1, opset=13)
+    return m, m.add("DequantizeLinear", x, *s)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_operators_on_integers_are_those_of_onnxruntime(dtype, threads):
+    shape = 2, 8, 9, 11
+    m, y = network(dtype, shape)
+    ours, theirs = results(m.model(y, shape), shape, threads)
+    assert np.abs(ours - theirs).max() <= 1.01 / 256 and theirs.max() > 0
+
+
+def test_all_between_the_first_and_the_last_is_stored_as_integers():
+    m, y = network("uint8", (2, 8, 9, 11))
+    model = lk.onnx.load(m.model(y, (2, 8, 9, 11)))
+    model.run({"x": np.zeros((2, 8, 9, 11), np.float32)})
+    (program,) = model._programs.values()
+    for node in program.plan.graph.nodes[:-3]:
+        assert all(program.known[name].stored is not None for name in node.outputs), node
+    assert "by numpy" not in str(model.profile({"x": np.zeros((2, 8, 9, 11), np.float32)}, 1))
+
+
+def test_other_filters_stay_products_of_integers():
+    m = Made("uint8")
+    q = m.scale(0.02, 3)
+    w = (
+        m.constant(m.rng.integers(0, 256, (4, 8, 1, 1)).astype(np.uint8)),
+        m.constant(np.float32(0.01)),
+        m.constant(np.uint8(99)),
+    )
+    x = m.add("QLinearConv", m.add("QuantizeLinear", "x", *q), *q, *w, *m.scale(0.05, 100))
+    ours, theirs = results(m.model(x, (1, 8, 5, 5), TensorProto.UINT8), (1, 8, 5, 5))
+    assert np.abs(ours.astype(int) - theirs).max() <= 1 and (ours == theirs).mean() > 0.99
+
+
+@pytest.mark.parametrize("op, inputs", [("QLinearAdd", 3), ("QLinearConcat", 6), ("QGemm", 2), ("QLinearSigmoid", 4)])
+def test_too_few_inputs_are_told(op, inputs):
+    m = Made("uint8")
+    x = m.add("QuantizeLinear", "x", *m.scale(0.02, 3))
+    given = [x, *m.scale(0.1, 1), *m.scale(0.1, 1), x][:inputs]
+    with pytest.raises(ValueError, match=f"onnx: {op}.* inputs"):
+        lk.onnx.load(m.model(m.add(op, *given, domain=MS), (2, 3)))
+
+
+def test_operators_of_other_domains_are_refused():
+    m = Made("uint8")
+    with pytest.raises(Unsupported, match=r"com\.microsoft\.FusedConv"):
+        lk.onnx.load(m.model(m.add("FusedConv", "x", "x", domain=MS), (1, 2, 3, 3)))
