@@ -1,6 +1,6 @@
 /* Functions of vectors: selections, exponentials, logarithms, and their constants.
  *
- * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial. An absolute error of x is a relative error of
+ * e^x = 2^n e^r with n = round(x / ln 2), e^r by a polynomial. An absolute error of x is a relative error of
  * e^x, so an x that is a rounded product is passed as a sum of two numbers. Where only e^-|x| is needed, the result is
  * kept scaled by 2^UP until the last product, the only one that may be denormal. So the functions keep their relative
  * accuracy down to where they underflow.
@@ -51,9 +51,10 @@ LK_INLINE real largest_lane(vf v)
 
 /* What differs between the types.
  * UP                     the exponent that e^x is scaled by
- * MAGIC                  1.5 times the number above which there are integers only: adding it rounds to an integer
+ * MAGIC                  1.5 times the number above which there are integers only: adding it rounds to an integer, whose
+ *                        lowest bits are those of the sum; with a bias, they are the exponent of a power of 2
  * SILU, GELU, GELU_TANH  magnitudes where they have underflowed on the negative side
- * inverse_factorial      of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2
+ * exp_series             of e^r, |r| <= ln(2) / 2, to less than half a bit: 1 + r + fitted terms, or Taylor's of f64
  * erfc_series            the polynomial of gelu in ERFC_ARGUMENT(t): t itself, or where there are many terms, t in [-1, 1]
  * erf_series             of erf(x) / x in x^2, below ERF_SMALL; above, the larger, erf is 1 - erfc, and at ERF_MOST it is 1
  * atanh_series           2/(2k+1), k from its last to 1
@@ -82,7 +83,7 @@ LK_INLINE real largest_lane(vf v)
 static const real log2_e = 1.4426950408889634, ln2 = 0x1.62e42fee00000p-1, ln2_rest = 1.9082149292705877e-10;
 static const real tanh_a = 1.5957691216057308, tanh_a_rest = -9.96930880911092e-17;
 static const real tanh_b = 0.07135481627260025, tanh_b_rest = -6.175149918155315e-19;
-static const real inverse_factorial[] = {
+static const real exp_series[] = {
     1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
     1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1,
 };
@@ -128,7 +129,9 @@ static const real two_thirds = 2.0 / 3, two_thirds_rest = 3.7007434154171886e-17
 static const real log2_e = 1.44269504f, ln2 = 0.693359375f, ln2_rest = -2.12194440e-4f;
 static const real tanh_a = 1.59576917f, tanh_a_rest = -4.53406803e-08f;
 static const real tanh_b = 0.0713548139f, tanh_b_rest = 2.3988324e-09f;
-static const real inverse_factorial[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1};
+static const real exp_series[] = {
+    0.00138143578f, 0.00836874638f, 0.0416683927f, 0.166665196f, 0.49999994f, 1, 1,
+};
 static const real erfc_series[] = {
     -0.0295865145f, 0.142541781f, -0.244127408f, 0.139638111f, -0.0137300817f, 0.10152033f, 0.121507086f, 0.141193822f,
     0.141042858f,
@@ -143,7 +146,7 @@ static const real two_thirds = 2.0f / 3, two_thirds_rest = -1.9868214962137642e-
 #endif
 static const lane_integer SIGN = (lane_integer)((uint64_t)1 << (LK_BITS - 1));
 enum { ATANH_TERMS = sizeof atanh_series / sizeof(real), ERF_TERMS = sizeof erf_series / sizeof(real) };
-enum { EXP_TERMS = sizeof inverse_factorial / sizeof(real), ERFC_TERMS = sizeof erfc_series / sizeof(real) };
+enum { EXP_TERMS = sizeof exp_series / sizeof(real), ERFC_TERMS = sizeof erfc_series / sizeof(real) };
 
 /* The sum of terms[i] * x^(terms - 1 - i) */
 LK_INLINE vf polynomial(const real *term, const int terms, vf x)
@@ -155,30 +158,38 @@ LK_INLINE vf polynomial(const real *term, const int terms, vf x)
     return p;
 }
 
+/* e^r, or e^-r */
+LK_INLINE vf near_0(vf r, const int negative)
+{
+    vf p = splat(exp_series[0] * (negative && (EXP_TERMS - 1) % 2 ? -1 : 1));
+#pragma GCC unroll 32
+    for (int i = 1; i < EXP_TERMS; i++)
+        p = fused(p, r, splat(exp_series[i] * (negative && (EXP_TERMS - 1 - i) % 2 ? -1 : 1)));
+    return p;
+}
+
 /* x = n ln 2 + r, |r| <= ln(2) / 2 */
 typedef struct {
-    vf r;
-    vi n;
+    vf r, power; /* 2^(n + UP) */
 } exponent;
+
+#define MAGIC_OF(power) splat(MAGIC + (EXPONENT_BIAS + (power)))
 
 LK_INLINE exponent exponent_of(vf x)
 {
-    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
-    return (exponent){fused(n, splat(-ln2_rest), fused(n, splat(-ln2), x)), (vi)shifted - (vi)magic};
+    const vf magic = MAGIC_OF(UP), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
+    return (exponent){fused(n, splat(-ln2_rest), fused(n, splat(-ln2), x)), (vf)((vi)shifted << MANTISSA_BITS)};
 }
 
 /* As x + rest. */
 LK_INLINE exponent exponent_of_sum(vf x, vf rest)
 {
-    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
-    return (exponent){fused(n, splat(-ln2), x) + fused(n, splat(-ln2_rest), rest), (vi)shifted - (vi)magic};
+    const vf magic = MAGIC_OF(UP), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
+    return (exponent){fused(n, splat(-ln2), x) + fused(n, splat(-ln2_rest), rest), (vf)((vi)shifted << MANTISSA_BITS)};
 }
 
 /* e^(n ln 2 + r) * 2^UP, -SILU <= n ln 2 + r <= 0 */
-LK_INLINE vf exponential_up(exponent x)
-{
-    return polynomial(inverse_factorial, EXP_TERMS, x.r) * (vf)((x.n + (EXPONENT_BIAS + UP)) << MANTISSA_BITS);
-}
+LK_INLINE vf exponential_up(exponent x) { return near_0(x.r, 0) * x.power; }
 
 /* |x|, but at most `most`, where the function has underflowed on the negative side */
 LK_INLINE vf magnitude(vf x, real most)
@@ -197,15 +208,13 @@ LK_INLINE vf times_sigmoid(vf x, real most, vf up)
     return choose_by_sign(x, over * DOWN, over);
 }
 
-/* factor / (1 + e^-x). Below -UP both sides of the fraction are scaled by 2^-UP, so that e^-x stays finite down to -SILU,
- * where the result has underflowed unless the factor is large; there 1, which is not scaled, is negligible. */
+/* factor / (1 + e^-x), -SILU <= x <= EXP_NEGLIGIBLE. Both sides of the fraction are scaled by 2^-UP, so that e^-x stays
+ * finite; the factor times 2^UP must be so, too. */
 LK_INLINE vf over_1_plus_power(vf factor, vf x)
 {
-    const vf limited = between(x, -SILU, EXP_NEGLIGIBLE);
-    const vi scale = EXPONENT_BIAS - ((limited < (real)-UP) & UP); /* as the exponent of a number */
-    const exponent e = exponent_of(-limited);
-    const vf power = (vf)((e.n + scale) << MANTISSA_BITS);
-    return factor * (vf)(scale << MANTISSA_BITS) / fused(polynomial(inverse_factorial, EXP_TERMS, e.r), power, splat(1));
+    const vf magic = MAGIC_OF(-UP), shifted = fused(x, splat(-log2_e), magic), n = shifted - magic;
+    const vf minus_r = fused(n, splat(ln2_rest), fused(n, splat(ln2), x)), power = (vf)((vi)shifted << MANTISSA_BITS);
+    return factor / fused(near_0(minus_r, 1), power, splat(DOWN)) * DOWN;
 }
 
 /* x with the sign of `of`; x is not negative. */
@@ -222,18 +231,18 @@ LK_INLINE vf scaled(vf x, vi n)
 /* e^(x + rest) = the result * 2^n; rest is small */
 LK_INLINE vf exponential(vf x, vf rest, vi *n)
 {
-    const exponent sum = exponent_of_sum(x, rest);
-    *n = sum.n;
-    return polynomial(inverse_factorial, EXP_TERMS, sum.r);
+    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), whole = shifted - magic;
+    *n = (vi)shifted - (vi)magic;
+    return near_0(fused(whole, splat(-ln2), x) + fused(whole, splat(-ln2_rest), rest), 0);
 }
 
 /* e^x - 1, -EXP_NEGLIGIBLE <= x <= 0 */
 LK_INLINE vf exponential_minus_1(vf x)
 {
-    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
+    const vf magic = MAGIC_OF(0), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
     const vf r = fused(n, splat(-ln2), x) - n * ln2_rest;
-    const vf minus_1 = fused(r * r, polynomial(inverse_factorial, EXP_TERMS - 2, r), r);
-    const vf power = (vf)(((vi)shifted - (vi)magic + EXPONENT_BIAS) << MANTISSA_BITS);
+    const vf minus_1 = fused(r * r, polynomial(exp_series, EXP_TERMS - 2, r), r);
+    const vf power = (vf)((vi)shifted << MANTISSA_BITS);
     return fused(power, minus_1, power - (real)1);
 }
 

@@ -19,7 +19,8 @@ STEP(prelu) { return (void)a, choose(x >= (real)0, x, choose(x == x, x * b, x));
 STEP(silu)
 {
     ONLY_X;
-    return over_1_plus_power(at_least(x, splat(-SILU)), x);
+    const vf limited = between(x, -SILU, EXP_NEGLIGIBLE);
+    return choose(x > (real)EXP_NEGLIGIBLE, x, over_1_plus_power(limited, limited));
 }
 STEP(gelu)
 {
@@ -79,7 +80,7 @@ STEP(tanh)
     const vf minus_1 = exponential_minus_1(magnitude(x, EXP_NEGLIGIBLE / 2) * (real)-2);
     return with_sign_of((vf)((vi)minus_1 & ~SIGN) / (minus_1 + (real)2), x);
 }
-STEP(sigmoid) { return ONLY_X, over_1_plus_power(splat(1), x); }
+STEP(sigmoid) { return ONLY_X, over_1_plus_power(splat(1), between(x, -SILU, EXP_NEGLIGIBLE)); }
 STEP(softplus) /* the larger of x and 0, and ln(1 + e^-|x|) */
 {
     ONLY_X;
