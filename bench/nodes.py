@@ -22,7 +22,7 @@ from onnx import helper, numpy_helper
 
 from layoutkit.bench.report import geomean
 
-OPSET = 18
+OPSET = 20
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 RUNTIMES = "layoutkit", "onnxruntime"
 Arrays = dict[str, np.ndarray]
@@ -50,7 +50,7 @@ def case(op: str, inputs: Arrays, constants: Arrays | None = None, results: int 
     node = helper.make_node(op, [*inputs, *constants], outputs, **attributes)
     graph = helper.make_graph([node], "g", of, [onnx.ValueInfoProto(name=name) for name in outputs],
                               [numpy_helper.from_array(x, name) for name, x in constants.items()])  # fmt: skip
-    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8), inputs)
+    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9), inputs)
 
 
 def drawn(rng: np.random.Generator) -> dict[str, Case]:
@@ -73,6 +73,12 @@ def drawn(rng: np.random.Generator) -> dict[str, Case]:
     frames = {"step": np.array(160), "window": np.hanning(400).astype(np.float32)}
     weights = {"w": real(1, 512, 128), "r": real(1, 512, 128)}
     regions = {"x": real(1, 256, 50, 50), "r": boxes(rng, 200, 40), "i": whole(1, 200)}
+    counts = {name: 1 + whole(99, n, n) for name in "ab"}
+    image, planes = real(1, 32, 128, 128), real(1, 64, 112, 112)
+    along = {"s": np.full(64, 0.02, np.float32), "z": np.full(64, 128, np.uint8)}
+    five = np.concatenate([np.zeros((200, 1), np.float32), boxes(rng, 200, 40)], 1)
+    places_of = 4 * np.arange(64 * 56 * 56).reshape(1, 64, 56, 56)
+    taps = {"x": real(1, 64, 56, 56), "w": real(64, 64, 3, 3), "o": real(1, 18, 56, 56)}
     return {
         "NonMaxSuppression": case(
             "NonMaxSuppression", {"b": boxes(rng, 2000, 640)[None], "s": rng.random((1, 20, 2000), np.float32)}, most
@@ -112,6 +118,45 @@ def drawn(rng: np.random.Generator) -> dict[str, Case]:
         "DynamicQuantizeLinear": case("DynamicQuantizeLinear", {"x": x}, results=3),
         "MatMulInteger": case(
             "MatMulInteger", {"a": whole(256, 256, 512, dtype="uint8")}, {"b": whole(127, 512, 512, dtype="int8")}
+        ),
+        "QuantizeLinear of channels": case("QuantizeLinear", {"x": planes}, along, axis=1),
+        "DeformConv": case("DeformConv", taps, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        "MaxRoiPool": case("MaxRoiPool", {"x": real(1, 256, 50, 50), "r": five}, pooled_shape=[7, 7]),
+        "MaxUnpool": case("MaxUnpool", {"x": real(1, 64, 56, 56), "i": places_of}, kernel_shape=[2, 2], strides=[2, 2]),
+        "Col2Im": case("Col2Im", {"x": real(1, 32 * 9, 64 * 64)}, {"i": at(66, 66), "k": at(3, 3)}),
+        "LpPool": case("LpPool", {"x": planes}, kernel_shape=[2, 2], strides=[2, 2]),
+        "DFT": case("DFT", {"x": real(64, 1024, 1)}, onesided=1),
+        "Hardmax": case("Hardmax", {"x": x}, axis=-1),
+        "Compress": case("Compress", {"x": x, "c": x[0] > 0}, axis=0),
+        "Where of int64": case("Where", {"c": x > 0, **counts}),
+        "Div of int64": case("Div", counts),
+        "Mod of int64": case("Mod", counts),
+        "Max of int64": case("Max", counts),
+        "Equal of int64": case("Equal", counts),
+        "And": case("And", {"a": x > 0, "b": z > 0}),
+        "Not": case("Not", {"a": x > 0}),
+        "IsNaN": case("IsNaN", {"x": x}),
+        "IsInf": case("IsInf", {"x": x}),
+        "Atan": case("Atan", {"x": x}),
+        "Tan": case("Tan", {"x": x}),
+        "Clip of int64": case("Clip", {"x": counts["a"]}, {"l": np.array(9), "h": np.array(50)}),
+        "Cast to bool": case("Cast", {"x": x}, to=onnx.TensorProto.BOOL),
+        "Cast to uint8": case("Cast", {"x": np.abs(x)}, to=onnx.TensorProto.UINT8),
+        "Cast of int64 to int32": case("Cast", {"x": counts["a"]}, to=onnx.TensorProto.INT32),
+        "ReduceSum of int64": case("ReduceSum", {"x": counts["a"]}, {"a": at(1)}),
+        "ReduceMax of int64": case("ReduceMax", {"x": counts["a"]}, {"a": at(0)}),
+        "ReduceLogSumExp": case("ReduceLogSumExp", {"x": x}, {"a": at(1)}),
+        "ReduceL2": case("ReduceL2", {"x": x}, {"a": at(-1)}),
+        "MeanVarianceNormalization": case("MeanVarianceNormalization", {"x": image}),
+        "DepthToSpace": case("DepthToSpace", {"x": image}, blocksize=2, mode="CRD"),
+        "Pad by reflection": case("Pad", {"x": image}, {"p": at(0, 0, 3, 3, 0, 0, 3, 3)}, mode="reflect"),
+        "Tile": case("Tile", {"x": real(64, 256)}, {"n": at(8, 4)}),
+        "Expand of int64": case("Expand", {"x": whole(n, 1, n)}, {"n": at(n, n)}),
+        "Range": case("Range", {"a": np.array(0), "b": np.array(100000), "c": np.array(1)}),
+        "AffineGrid": case("AffineGrid", {"t": real(1, 2, 3)}, {"n": at(1, 3, 256, 256)}),
+        "LRN": case("LRN", {"x": image}, size=5),
+        "GRU": case(
+            "GRU", {"x": real(50, 1, 128)}, {"w": real(1, 384, 128), "r": real(1, 384, 128)}, 2, hidden_size=128
         ),
     }
 

@@ -265,12 +265,13 @@ def _unpool_shape(node, inputs):
     return [(x.dtype, shape if output_shape is None else [int(n) for n in output_shape])]
 
 
-@operator("MaxUnpool", shape=_unpool_shape)
-def _max_unpool(inputs, attributes):
+@operator("MaxUnpool", shape=_unpool_shape, into=True)
+def _max_unpool(inputs, attributes, out=None):
     """Numbers where the largest ones of windows were; indices count the elements of what was pooled."""
     x, at, output_shape = (*inputs, None)[:3]
     inner = _unpooled(x.shape, attributes)
-    y = np.zeros(inner, x.dtype)
+    y = result(out if output_shape is None else None, inner, x.dtype)
+    y.fill(0)
     y.reshape(-1)[at.reshape(-1)] = x.reshape(-1)
     if output_shape is None:
         return [y]

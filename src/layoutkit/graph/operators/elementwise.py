@@ -67,10 +67,8 @@ def _div(inputs, attributes, out=None):
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
             return [np.divide(a, b, out=out and out[0])]
-        divisor = np.where(b == 0, b.dtype.type(1), b)
-        floor, rest = np.divmod(a, divisor)
-        whole = floor + ((rest != 0) & ((a < 0) != (divisor < 0)))  # towards 0
-        return [np.where(b == 0, 0, whole).astype(a.dtype)]
+        towards_0 = a if a.dtype.kind == "u" else a - np.fmod(a, b)
+        return [np.floor_divide(towards_0, b, out=out and out[0])]  # 0 where b is
 
 
 @each("Pow", into=True)
@@ -93,14 +91,15 @@ def _where(inputs, attributes):
     return [np.where(*inputs)]
 
 
-@each("Clip")
-def _clip(inputs, attributes):
-    x, low, high = (*inputs, None, None)[:3]
-    for limit, cut in ((low, np.maximum), (high, np.minimum)):
-        if limit is not None:  # attributes of old models are float32, whatever the tensor is
-            with np.errstate(over="ignore"):
-                x = cut(x, np.asarray(limit).astype(x.dtype, copy=False))
-    return [np.asarray(x)]
+@each("Clip", into=True)
+def _clip(inputs, attributes, out=None):
+    x, *limits = (*inputs, None, None)[:3]
+    with np.errstate(over="ignore"):  # attributes of old models are float32, whatever the tensor is
+        low, high = (None if v is None else np.asarray(v).astype(x.dtype, copy=False) for v in limits)
+    if low is None or high is None:
+        limit, cut = (high, np.minimum) if low is None else (low, np.maximum)
+        return [np.asarray(x if limit is None else cut(x, limit, out=out and out[0]))]
+    return [np.asarray(np.clip(x, low, high, out=out and out[0]))]
 
 
 @each("Dropout")
@@ -130,10 +129,13 @@ def _cast_like(inputs, attributes):
     return _cast(inputs[:1], {"to": inputs[1].dtype})
 
 
-@each("IsInf")
-def _is_inf(inputs, attributes):
-    x, above, below = inputs[0], attributes.get("detect_positive", 1), attributes.get("detect_negative", 1)
-    return [np.isinf(x) & (((x > 0) & bool(above)) | ((x < 0) & bool(below)))]
+@each("IsInf", into=True)
+def _is_inf(inputs, attributes, out=None):
+    x, y = inputs[0], out and out[0]
+    above, below = (attributes.get(f"detect_{sign}", 1) for sign in ("positive", "negative"))
+    if above and below:
+        return [np.isinf(x, out=y)]
+    return [np.equal(x, np.inf if above else -np.inf if below else np.nan, out=y)]
 
 
 @each("Swish")

@@ -57,7 +57,10 @@ def _along_axis(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known, threads, quantises = program.known, program.costs.threads, node.op == "QuantizeLinear"
     x, y, rank = known[node.inputs[0]], known[node.outputs[0]], len(known[node.inputs[0]].shape)
     reads: list[Place] = [program.operand(node.inputs[0], kinds[0])]
-    types = [(ROW_TYPES[str(x.dtype)], 1.0, 0)]
+    zeros = np.zeros(1, np.int64) if not node.input(2) else known[node.inputs[2]].value
+    same = int(zeros.flat[0]) if zeros is not None and zeros.size and (zeros == zeros.flat[0]).all() else None
+    meant = same or 0  # the zero point as the kernel knows it; others are steps
+    types = [(ROW_TYPES[str(x.dtype)], 1.0, 0 if quantises else meant)]
 
     def operand(i: int) -> np.ndarray | int:
         """An input as float32 along its axis, or which of the arrays it is."""
@@ -70,12 +73,14 @@ def _along_axis(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         types.append((ROW_TYPES[str(of.dtype)], 1.0, 0))
         return len(reads) - 1
 
-    scale, zero = operand(1), operand(2) if node.input(2) else np.zeros((), np.float32)
+    steps: list[tuple[str, None, Any]]
     if quantises:
-        steps = [("div", None, scale), ("round", None, None), ("add", None, zero)]
+        steps = [("div", None, operand(1))]
+        steps += [] if same is not None else [("round", None, None), ("add", None, operand(2))]
     else:
-        steps = [("sub", None, zero), ("mul", None, scale)]
-    types.append((ROW_TYPES[str(y.dtype)], 1.0, 0))
+        steps = [] if same is not None else [("sub", None, operand(2))]
+        steps.append(("mul", None, operand(1)))
+    types.append((ROW_TYPES[str(y.dtype)], 1.0, meant if quantises else 0))
 
     def make(*arrays: np.ndarray) -> Elementwise:
         operands = (a.reshape(()) if a.size == 1 else a for a in arrays[1:-1])
