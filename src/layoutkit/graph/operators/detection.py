@@ -178,16 +178,21 @@ def _affine_grid_shape(node, inputs):
     return [(theta.dtype, (size[0], *size[2:], rank))]
 
 
-@operator("AffineGrid", shape=_affine_grid_shape)
-def _affine_grid(inputs, attributes):
+@operator("AffineGrid", shape=_affine_grid_shape, into=True)
+def _affine_grid(inputs, attributes, out=None):
+    """Each coordinate is a sum of one term for each axis, that of the last one with the shift."""
     theta, sizes = inputs[0], [int(n) for n in inputs[1]][2:]
     axes = []
     for n in sizes:
         at = np.arange(n, dtype=theta.dtype)
         axes.append(at * 2 / max(n - 1, 1) - 1 if attributes.get("align_corners", 0) else (2 * at + 1) / max(n, 1) - 1)
-    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], -1).astype(theta.dtype)
-    y = points.reshape(-1, len(sizes) + 1) @ theta.swapaxes(1, 2)
-    return [y.reshape(len(theta), *sizes, len(sizes))]
+    rank, y = len(sizes), result(out, (len(theta), *sizes, len(sizes)), theta.dtype)
+    sums = theta[:, :, rank].reshape(-1, *[1] * rank, rank)
+    for i in range(rank - 1, -1, -1):  # the coordinate along the last axis comes first
+        at = axes[i].reshape(-1, *[1] * (rank - i))
+        term = at * theta[:, :, rank - 1 - i].reshape(-1, *[1] * rank, rank)
+        sums = np.add(sums, term, out=y if i == 0 else None)
+    return [y]
 
 
 # ---- convolutions with offsets, and pooling back

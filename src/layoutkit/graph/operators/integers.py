@@ -93,14 +93,15 @@ def _dynamic_shape(node, inputs):
 def _dynamic(inputs, attributes, out=None):
     """Over the range of the tensor, which 0 is made a part of."""
     x, y = inputs[0], result(out, inputs[0].shape, np.uint8)
-    low, high = x.min(initial=0), x.max(initial=0)
     with np.errstate(all="ignore"):
+        low, high = x.min(initial=0), x.max(initial=0)
         scale = np.float32((high - low) / x.dtype.type(255))
-        zero = np.nan_to_num(np.clip(np.rint(-low / scale), 0, 255) if scale > 0 else np.float32(0))
-        if x.dtype == np.float32 and x.size and 0 < scale < np.inf:
-            flat, types = (x.reshape(-1), y.reshape(-1)), [("f32", 1.0, 0), ("u8", float(scale), int(zero))]
+        known = 0 < scale < np.inf
+        zero = min(max(round(float(-low / scale)), 0), 255) if known else 0
+        if x.dtype == np.float32 and x.size and known:
+            flat, types = (x.reshape(-1), y.reshape(-1)), [("f32", 1.0, 0), ("u8", float(scale), zero)]
             Elementwise((), flat[:1], flat[1], types, check_threads(attributes.get("threads")))(*flat)
         else:
             integers = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
             y[...] = np.nan_to_num(integers).astype(np.uint8)
-    return [y, np.asarray(scale), np.asarray(zero).astype(np.uint8)]
+    return [y, np.asarray(scale), np.asarray(zero, np.uint8)]
