@@ -187,11 +187,11 @@ def _affine_grid(inputs, attributes, out=None):
         at = np.arange(n, dtype=theta.dtype)
         axes.append(at * 2 / max(n - 1, 1) - 1 if attributes.get("align_corners", 0) else (2 * at + 1) / max(n, 1) - 1)
     rank, y = len(sizes), result(out, (len(theta), *sizes, len(sizes)), theta.dtype)
-    sums = theta[:, :, rank].reshape(-1, *[1] * rank, rank)
-    for i in range(rank - 1, -1, -1):  # the coordinate along the last axis comes first
-        at = axes[i].reshape(-1, *[1] * (rank - i))
-        term = at * theta[:, :, rank - 1 - i].reshape(-1, *[1] * rank, rank)
-        sums = np.add(sums, term, out=y if i == 0 else None)
+    for c in range(rank):
+        sums = theta[:, c, rank].reshape(-1, *[1] * rank)
+        for i in range(rank - 1, -1, -1):  # the coordinate along the last axis comes first
+            term = axes[i].reshape(-1, *[1] * (rank - 1 - i)) * theta[:, c, rank - 1 - i].reshape(-1, *[1] * rank)
+            sums = np.add(sums, term, out=y[..., c] if i == 0 else None)
     return [y]
 
 
