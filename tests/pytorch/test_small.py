@@ -275,3 +275,14 @@ def test_large_calls_are_not_kept():
     x, w = torch.randn(2, 16, 24, 24), torch.randn(16, 16, 3, 3)
     lkt.conv(x, w)
     assert not found(x, w, None, 1, 0, 1, 1)
+
+
+def test_only_so_many_are_kept(monkeypatch):
+    few = small.SmallCalls(torch, small.forward_ad, small.THREAD, small.cost_table, watchers, 3)
+    for module in (small, direct):
+        monkeypatch.setattr(module, "calls", few)
+    for size in range(3, 9):
+        x, w = torch.randn(1, 2, size), torch.randn(2, 2, 3)
+        for _ in range(2):
+            torch.testing.assert_close(lkt.conv(x, w), functional.conv1d(x, w), rtol=1e-4, atol=1e-4)
+        assert len(few.kept) <= 3

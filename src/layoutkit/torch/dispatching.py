@@ -38,6 +38,6 @@ def applied(function: type[torch.autograd.Function], kernel: Any, operator: Any,
     if torch.overrides.has_torch_function(given) or not dispatches_to_kernel(*given) or forward_ad._current_level >= 0:
         return operator(*args)
     if torch.is_grad_enabled() and _C._any_requires_grad(*given):
-        own = super(torch.autograd.Function, function)  # what its `apply` does more is for transforms
-        return own.apply(*args)  # type: ignore[misc]
+        own: Any = super(torch.autograd.Function, function)  # what its `apply` does more is for transforms
+        return own.apply(*args)
     return kernel(*args)

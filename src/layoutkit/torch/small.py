@@ -26,7 +26,7 @@ from .memory import filter_view, view
 
 CONV, CONV_TRANSPOSE, CONV_WEIGHT, BIAS = KINDS = range(4)
 PUBLIC = len(KINDS)  # added to a kind: calls of users, whose attributes are as they were given
-MAX_KEPT = 1024
+MAX_KEPT = 512  # each has a workspace
 MAX_RESULT = 1 << 16  # elements
 MAX_TOTALS = 1 << 11  # elements whose totals are summed one after another
 MAX_OFFSET = 2**31 - 1  # of an element of a filter
