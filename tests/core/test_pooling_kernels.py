@@ -11,7 +11,8 @@ from oracle.guard import guarded
 from layoutkit._core.runtime import registry
 
 PIXELS = [k for k in registry.kernels(all_isas=True) if k.family == "pooling" and k.isa in WHOLE_ISAS]
-REAL = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16}
+REAL = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.uint16, "u8": np.uint8, "s8": np.int8}
+X_ZERO, RATIO, Y_ZERO = 20, 0.375, 10  # of bytes
 KERNELS = [k for k in registry.kernels(all_isas=True) if k.family == "plane_pooling" and k.isa in WHOLE_ISAS]
 PLANE_BYTES = harness.SIZES["LK_PLANE_BYTES"]
 
@@ -82,6 +83,8 @@ def check(kernel, end, shape, height, width, rows, cols, means, special, seed):
 
 def stored(x, kernel):
     """Numbers that all types hold exactly, as a kernel takes them."""
+    if kernel.types in ("u8", "s8"):
+        return (x + X_ZERO).astype(REAL[kernel.types])
     if kernel.types == "bf16":
         return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return x.astype(REAL[kernel.types])
@@ -97,7 +100,8 @@ def test_pooling_of_pixels(kernel, end, shape, window, dilation, before, cols, m
     rng = np.random.default_rng(seed)
     most = 1 if means and kernel.types == "bf16" else 9  # sums are exact
     x = rng.integers(-most, most + 1, shape).astype(np.float32)
-    for value in (np.nan, np.inf, -np.inf)[:special] if x.size and not means else ():
+    reals = kernel.types not in ("u8", "s8")
+    for value in (np.nan, np.inf, -np.inf)[:special] if x.size and not means and reals else ():
         x.flat[rng.integers(x.size, size=2)] = value
     scale = 2.0 ** rng.integers(-2, 3, cols)
     want = np.full((cols, shape[3]), 0 if means else -np.inf, np.float32)
@@ -105,7 +109,9 @@ def test_pooling_of_pixels(kernel, end, shape, window, dilation, before, cols, m
         t = j * window[1] + np.arange(window[0]) * dilation - before
         part = x[:, :, t[(t >= 0) & (t < shape[2])]].reshape(-1, shape[3])
         want[j] = part.sum(0) * scale[j] / 2 if means else np.max(part, 0, initial=-np.inf)
-    given_x, want = stored(x, kernel), stored(want, kernel)
+    limits = np.iinfo(np.uint8 if reals else REAL[kernel.types])
+    rounded = want if reals else np.clip(np.rint(want * RATIO) + Y_ZERO, limits.min, limits.max) - X_ZERO
+    given_x, want = stored(x, kernel), stored(rounded, kernel)
     item = given_x.itemsize
     gx, gy = guarded(given_x.reshape(-1).view(np.uint8), end), guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
     real = np.float64 if kernel.types == "f64" else np.float32
@@ -114,7 +120,8 @@ def test_pooling_of_pixels(kernel, end, shape, window, dilation, before, cols, m
     pitches = harness.pairs("x_depth x_row x_col y_col", (pixel * shape[2] * shape[1], pixel * shape[2], pixel, pixel))
     harness.run(
         kernel.name, "lk_pooling", x=gx.address, y=gy.address, cols=cols, factor=0.5,
-        **pitches, scale=gs.address if means else None, **harness.pairs("depths rows size count", shape),
+        x_zero=X_ZERO, ratio=RATIO, y_zero=Y_ZERO, **pitches, scale=gs.address if means else None,
+        **harness.pairs("depths rows size count", shape),
         **harness.pairs("taps step dilation before", (*window, dilation, before)),
     )  # fmt: skip
     got = gy.array.view(want.dtype).reshape(want.shape)

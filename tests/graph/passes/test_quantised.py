@@ -159,3 +159,29 @@ def test_a_bias_of_integers_is_part_of_the_sums(dtype, threads):
         found = Model(graph, layouts=layouts, threads=threads).run(x)[graph.outputs[0]]
         apart = np.abs(found - want)
         assert np.count_nonzero(apart > 0.02) <= 0.01 * apart.size and apart.max() < 0.15
+
+
+@given(
+    op=st.sampled_from(["MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"]),
+    dtypes=st.sampled_from(["uint8", "int8"]),
+    same=st.booleans(), shape=st.sampled_from([(1, 8, 9, 9), (2, 33, 5, 1), (1, 3, 4), (1, 70, 2, 3, 4), (0, 8, 3, 3)]),
+    kernel=st.integers(1, 3), stride=st.integers(1, 2), pad=st.integers(0, 1), inside=st.integers(0, 1),
+    layouts=st.sampled_from([None, *NAMES]), threads=st.integers(1, 2), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_pooling_of_integers(op, dtypes, same, shape, kernel, stride, pad, inside, layouts, threads, seed):
+    b, rank = Builder(seed), len(shape) - 2
+    limits = np.iinfo(dtypes)
+    given_ = b.rng.uniform(0.005, 0.02), int(b.rng.integers(limits.min, limits.max + 1))
+    same = same and op.endswith("MaxPool")  # means of integers are often halfway
+    other = given_ if same else (b.rng.uniform(0.005, 0.02), int(b.rng.integers(limits.min, limits.max + 1)))
+    attributes = {}
+    if not op.startswith("Global"):
+        pad = min(pad, kernel - 1)
+        attributes = {"kernel_shape": [kernel] * rank, "strides": [stride] * rank, "pads": [pad] * 2 * rank}
+        if op == "AveragePool":
+            attributes["count_include_pad"] = inside
+    if any(n + 2 * pad < kernel for n in shape[2:]):
+        return
+    y = b.quantised(b.add(op, b.quantised("x", dtypes, *given_), **attributes), dtypes, *other)
+    graph = b.graph(b.add("Concat", y, y, axis=1), shape=shape)
+    assert_same(graph, other[0], layouts=layouts, threads=threads)

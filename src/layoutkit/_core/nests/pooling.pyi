@@ -20,6 +20,7 @@ class Pooling(Operation):
     def __new__(
         cls, arrays: Sequence[np.ndarray], six: Sequence[np.ndarray], types: str,
         windows: Sequence[tuple[int, int, int, int]], scales: Sequence[np.ndarray] | None, threads: int,
+        integers: tuple[int, float, int] = (0, 1.0, 0),
     ) -> Self: ...  # fmt: skip
 
 class PlanePooling(Operation):

@@ -29,7 +29,7 @@ cdef enum:
     BLOCK_BYTES = 128 << 10  # and which stay in L2 themselves
 
 
-WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
+WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "u8": 1, "s8": 1}
 
 
 cdef struct PoolAxis:
@@ -148,16 +148,18 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
 
 
 cdef class Pooling(Operation):
-    """`pool` as an operation on (x, y), arrays of any shape, of which `views` are as `pool` takes them."""
+    """`pool` as an operation on (x, y), arrays of any shape, of which `views` are as `pool` takes them; also of u8 and s8,
+    with `integers`: the zero point of x, the scale of x by that of y, the zero point of y."""
 
     cdef Run planned
     cdef object scales  # which the plan points to
 
-    def __cinit__(self, arrays, views, str types, windows, scales, int threads):
+    def __cinit__(self, arrays, views, str types, windows, scales, int threads, integers=(0, 1, 0)):
         x, y = views
         self.bind(tuple(arrays))
         self.scales = scales
         prepare(&self.planned, types, x, y, windows, scales, threads)
+        self.planned.pooling.x_zero, self.planned.pooling.ratio, self.planned.pooling.y_zero = integers
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef Run r = self.planned

@@ -8,6 +8,8 @@ cdef extern from "pooling/pooling.h" nogil:
         int64_t y_col, depths, rows, cols, taps, step, dilation, before, size, count
         const void *scale
         double factor
+        float ratio
+        int x_zero, y_zero
     ctypedef void (*lk_pooling_fn)(const lk_pooling *) noexcept nogil
     ctypedef struct lk_pooling_back:
         lk_pooling window

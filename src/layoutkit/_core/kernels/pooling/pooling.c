@@ -26,13 +26,35 @@ LK_INLINE vf larger(const vf maximum, const vf v)
     return (vf)((is_new & (vi)v) | (~is_new & (vi)maximum));
 }
 
+enum { BYTES = NARROW && ITEM == 1 };
+
+/* n numbers of x, at most a vector. */
+LK_INLINE vf load_x(const lk_pooling *p, const char *at, int n)
+{
+    const vf v = load_numbers(at, n, ELEMENT);
+    if (BYTES)
+        return v - (real)p->x_zero;
+    return v;
+}
+
+LK_INLINE void store_y(const lk_pooling *p, char *at, vf v, int n)
+{
+#if LK_BITS == 32
+    if (BYTES) {
+        store_bytes(at, to_bytes(v * p->ratio, p->y_zero, ELEMENT), n);
+        return;
+    }
+#endif
+    store_numbers(at, v, n, ELEMENT);
+}
+
 #define LANES_OF(v) ((v) + 1 < vectors ? LK_LANES : count)
 
 /* Take the vectors at x into sums or maxima; the last one has `count` channels. */
-LK_INLINE void add_tap(vf *total, const char *x, const int mean, const int vectors, const int count)
+LK_INLINE void add_tap(const lk_pooling *p, vf *total, const char *x, const int mean, const int vectors, const int count)
 {
     for (int v = 0; v < vectors; v++) {
-        const vf value = load_numbers(x + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+        const vf value = load_x(p, x + v * LK_LANES * ITEM, LANES_OF(v));
         if (mean)
             total[v] += value;
         else
@@ -45,7 +67,7 @@ LK_INLINE void store_window(const lk_pooling *p, char *y, vf *total, const void 
     for (int v = 0; v < vectors; v++) {
         if (scale)
             total[v] *= (real)p->factor * *(const real *)scale;
-        store_numbers(y + v * LK_LANES * ITEM, total[v], LANES_OF(v), ELEMENT);
+        store_y(p, y + v * LK_LANES * ITEM, total[v], LANES_OF(v));
     }
 }
 
@@ -62,7 +84,7 @@ LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t
         for (int64_t r = 0; r < p->rows; r++) {
             const char *at = x + q * p->x_depth + r * p->x_row;
             for (int64_t t = first; t < end; t++, at += tap)
-                add_tap(total, at, scale != NULL, vectors, count);
+                add_tap(p, total, at, scale != NULL, vectors, count);
         }
     store_window(p, y, total, scale, vectors, count);
 }
@@ -73,9 +95,9 @@ LK_INLINE void listed_window(const lk_pooling *p, const char *x, char *y, const 
 {
     vf total[SIDE_BY_SIDE];
     for (int v = 0; v < vectors; v++)
-        total[v] = load_numbers(x + offset[0] + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+        total[v] = load_x(p, x + offset[0] + v * LK_LANES * ITEM, LANES_OF(v));
     for (int64_t t = 1; t < taps; t++)
-        add_tap(total, x + offset[t], scale != NULL, vectors, count);
+        add_tap(p, total, x + offset[t], scale != NULL, vectors, count);
     store_window(p, y, total, scale, vectors, count);
 }
 
@@ -105,7 +127,7 @@ LK_INLINE void column_maxima(const lk_pooling *p, const char *x, vf *top, lanes 
             vf value[SIDE_BY_SIDE];
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
-                value[v] = load_numbers(at + v * LK_LANES * ITEM, LANES_OF(v), ELEMENT);
+                value[v] = load_x(p, at + v * LK_LANES * ITEM, LANES_OF(v));
                 top[v] = at_least(top[v], value[v]);
             }
 #pragma GCC unroll 2
@@ -146,7 +168,7 @@ LK_INLINE int row_of_maxima(const lk_pooling *args, const char *x, char *y, cons
 #pragma GCC unroll 4
             for (int t = 1; t < taps; t++)
                 most = at_least(most, top[t][v]);
-            store_numbers(y + v * LK_LANES * ITEM, most, LANES_OF(v), ELEMENT);
+            store_y(p, y + v * LK_LANES * ITEM, most, LANES_OF(v));
 #pragma GCC unroll 4
             for (int t = 0; t < taps - step; t++)
                 top[t][v] = top[t + step][v];

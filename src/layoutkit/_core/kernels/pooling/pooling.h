@@ -9,7 +9,8 @@
  *             x[q][r][j*step + t*dilation - before][c]
  *
  * x[q][r][i][c] is the element at x + q*x_depth + r*x_row + i*x_col + c*item (bytes); the dilation of rows is in x_row.
- * Columns i outside of [0, size) are left out. A window without elements is -Inf, or 0; NaN stays NaN. */
+ * Columns i outside of [0, size) are left out. A window without elements is -Inf, or 0; NaN stays NaN.
+ * Bytes q of x are the numbers q - x_zero; y is rounded(ratio * number) + y_zero, saturated. */
 typedef struct {
     const char *x;
     int64_t x_depth, x_row, x_col;
@@ -17,6 +18,8 @@ typedef struct {
     int64_t y_col, depths, rows, cols, taps, step, dilation, before, size, count;
     const void *scale; /* [cols]; NULL: the largest */
     double factor;
+    float ratio;
+    int x_zero, y_zero;
 } lk_pooling;
 typedef void (*lk_pooling_fn)(const lk_pooling *);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -41,16 +42,16 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x_shape)) + average
+    stored = known[node.inputs[0]].stored_type, known[node.outputs[0]].stored_type
+    integers = kind != PLAIN and stored[0].integers and stored[0].dtype == stored[1].dtype
     real = real_type(known[node.outputs[0]]) if kind != PLAIN else FLOAT
+    if integers:
+        _of_integers(program, node, kind, windows, means)
+        return
     operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     threads, types = program.costs.threads, ROW_TYPES[real.dtype]
 
-    def six_axes(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """With axes image, block of channels, depth, height, width, channel."""
-        spatial = (1,) * (5 - len(shape)) + shape[2:]
-        blocks = array.shape[1] if kind == BLOCKED else 1
-        return reshaped(array, (shape[0], blocks, *spatial, array.shape[-1]))
-
+    six_axes = partial(_six_axes, kind=kind)
     y_shape = known[node.outputs[0]].shape
 
     def of_planes(x: np.ndarray, y: np.ndarray) -> Operation:
@@ -71,6 +72,29 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return Pooling((x, y), (six_axes(x, x_shape), six_axes(y, y_shape)), types, windows, means, threads)
 
     program.operation(node, make, (operand,), (result,))
+
+
+def _six_axes(array: np.ndarray, shape: tuple[int, ...], kind: int) -> np.ndarray:
+    """With axes image, block of channels, depth, height, width, channel."""
+    spatial = (1,) * (5 - len(shape)) + shape[2:]
+    blocks = array.shape[1] if kind == BLOCKED else 1
+    return reshaped(array, (shape[0], blocks, *spatial, array.shape[-1]))
+
+
+def _of_integers(
+    program: Building, node: Node, kind: int, windows: list[Window], means: list[np.ndarray] | None
+) -> None:
+    """Append the step that pools bytes, which stand for numbers, to bytes of the same type."""
+    known, threads = program.known, program.costs.threads
+    x_of, y_of = known[node.inputs[0]], known[node.outputs[0]]
+    x_stored, y_stored = x_of.stored_type, y_of.stored_type
+    meaning = x_stored.zero_point, x_stored.scale / y_stored.scale, y_stored.zero_point
+
+    def make(x: np.ndarray, y: np.ndarray) -> Pooling:
+        views = _six_axes(x, x_of.shape, kind), _six_axes(y, y_of.shape, kind)
+        return Pooling((x, y), views, ROW_TYPES[x_stored.dtype], windows, means, threads, meaning)
+
+    program.operation(node, make, (program.operand(node.inputs[0], kind),), (program.result(node.outputs[0], kind),))
 
 
 def _flat(
