@@ -264,3 +264,56 @@ def test_regions(seed, mode, ratio, half, channels, threads):
             for c in {0, channels - 1}:
                 want = bin_of(x[images[r], c], begin + np.array(at) * each, step, count, mode)
                 np.testing.assert_allclose(got[(r, c, *at)], want, rtol=1e-9, atol=1e-12)
+
+
+@given(SEEDS, st.integers(1, 3), st.sampled_from(["float32", "float64", "float16", "int32"]), THREADS)
+def test_columns(seed, axes, dtype, threads):
+    rng = np.random.default_rng(seed)
+    block, strides, dilations = (rng.integers(1, 4, axes).tolist() for _ in range(3))
+    pads = rng.integers(0, 3, 2 * axes).tolist()
+    image = [int(max(rng.integers(1, 9), d * (k - 1) + 1 - p - q))
+             for k, d, p, q in zip(block, dilations, pads, pads[axes:])]  # fmt: skip
+    counts = [(n + p + q - d * (k - 1) - 1) // s + 1
+              for n, k, s, d, p, q in zip(image, block, strides, dilations, pads, pads[axes:])]  # fmt: skip
+    x = rng.integers(-9, 9, (2, 3 * np.prod(block), np.prod(counts))).astype(dtype)
+    want = np.zeros((2, 3, *image), dtype)
+    for at in np.ndindex(*block, *counts):
+        i = tuple(w * s + t * d - p for t, w, s, d, p in zip(at, at[axes:], strides, dilations, pads))
+        if all(0 <= j < n for j, n in zip(i, image)):
+            of = x.reshape(2, 3, *block, *counts)[(slice(None), slice(None), *at)]
+            want[(slice(None), slice(None), *i)] += of
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads, "threads": threads}
+    inputs = [x, np.array(image), np.array(block)]
+    got = OPERATORS["Col2Im"].run(inputs, {**attributes, "op": "Col2Im"})[0]
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+@given(SEEDS, st.sampled_from(["float32", "float64", "float16"]), THREADS)
+def test_largest_of_regions(seed, dtype, threads):
+    rng = np.random.default_rng(seed)
+    x = numbers(rng, (2, 3, *rng.integers(1, 9, 2)), dtype)
+    corner, size = rng.uniform(-3, 9, (4, 2)), rng.integers(1, 4, 2)
+    images = rng.integers(0, 2, 4)
+    rois = np.concatenate([images[:, None], corner, corner + rng.uniform(-2, 9, (4, 2))], 1).astype(dtype)
+    got = ran("MaxRoiPool", [x, rois], threads, pooled_shape=size.tolist(), spatial_scale=0.5)
+    for r, at in np.ndindex(4, int(size.prod())):
+        p, cuts = np.unravel_index(at, size), []
+        for i, n in enumerate(x.shape[2:]):
+            begin, end = (int(np.floor(float(rois[r, k - i]) * 0.5 + 0.5)) for k in (2, 4))
+            each = max(end - begin + 1, 1) / size[i]
+            cuts.append(slice(*(min(max(int(v) + begin, 0), n)
+                                for v in (np.floor(p[i] * each), np.ceil((p[i] + 1) * each)))))  # fmt: skip
+        window = x[(images[r], slice(None), *cuts)]
+        want = window.max((1, 2)) if window.size else np.zeros(3, dtype)
+        np.testing.assert_array_equal(got[(r, slice(None), *p)], want)
+
+
+@given(SEEDS, st.sampled_from(["int64", "int8", "uint8", "int32"]))
+def test_whole_divisions(seed, dtype):
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    a, b = (rng.choice([limits.min, limits.min + 1, 0, 1, 3, 7, limits.max, limits.max // 2], 40).astype(dtype)
+            for _ in range(2))  # fmt: skip
+    b[b == 0] = 1  # undefined
+    keep = ~((a == limits.min) & (b.astype(np.int64) == -1))
+    want = [abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(a.tolist(), b.tolist())]
+    np.testing.assert_array_equal(ran("Div", [a, b])[keep], np.array(want, object)[keep].astype(dtype), strict=True)

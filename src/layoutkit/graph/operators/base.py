@@ -245,3 +245,12 @@ def broadcast_shape(node: Node, inputs: InputTypes) -> ResultTypes:
     shape = np.broadcast_shapes(*(x.shape for x in inputs if x is not None))
     ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in inputs]
     return [(y.dtype, shape) for y in applied(node, ones)]
+
+
+REALS = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def as_reals(x: np.ndarray) -> np.ndarray:
+    """An array as nests of real numbers take it: in C order, narrow numbers in float32, integers in float64."""
+    real = x.dtype if x.dtype in REALS else np.float64 if x.dtype.kind in "iub" else np.float32
+    return np.asarray(x, real, order="C")

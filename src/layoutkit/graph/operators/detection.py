@@ -6,10 +6,11 @@ from math import prod
 
 import numpy as np
 
+from ..._core.nests.columns import Bins
 from ..._core.nests.points import Regions, Samples
 from ..._core.nests.suppression import Suppression
 from ...choosing.threads import check_threads
-from .base import Unsupported, constants, operator, required, result
+from .base import REALS, Unsupported, as_reals, constants, operator, required, result
 from .windows import window
 
 MAX_SAMPLES = 1 << 12  # of a region of interest, along an axis
@@ -93,38 +94,27 @@ def _roi_align(inputs, attributes, out=None):
     return [to if to is y else to.astype(x.dtype)]
 
 
-REALS = np.dtype(np.float32), np.dtype(np.float64)
-
-
-def as_reals(x):
-    """An array as the nests that sample it take it: in C order, narrow numbers in float32, integers in float64."""
-    real = x.dtype if x.dtype in REALS else np.float64 if x.dtype.kind in "iub" else np.float32
-    return np.asarray(x, real, order="C")
-
-
-@operator("MaxRoiPool", shape=_region_shape)
-def _max_roi_pool(inputs, attributes):
+@operator("MaxRoiPool", shape=_region_shape, into=True)
+def _max_roi_pool(inputs, attributes, out=None):
     """The largest pixel of each part of a region, whose corners are rounded to whole pixels."""
-    x, rois = inputs
+    x, rois = inputs[0], inputs[1].astype(np.promote_types(inputs[1].dtype, np.float32), copy=False)
     size, scale = attributes["pooled_shape"], attributes.get("spatial_scale", 1.0)
     if not np.isfinite(rois).all() or (np.abs(rois) * max(scale, 1) > 1 << 30).any():
         raise ValueError("regions that are not finite, or too large")
-    y = np.zeros((len(rois), x.shape[1], *size), x.dtype)
-    for i, roi in enumerate(rois):
-        image = int(roi[0])
-        if not 0 <= image < x.shape[0]:
-            raise ValueError(f"image {image} of {x.shape[0]}")
-        left, top, right, bottom = np.floor(roi[1:] * scale + 0.5).astype(np.int64)
-        cuts = []
-        for n, m, begin, end in ((x.shape[2], size[0], top, bottom), (x.shape[3], size[1], left, right)):
-            each, parts = max(end - begin + 1, 1) / m, np.arange(m)
-            low, high = np.floor(parts * each).astype(int), np.ceil((parts + 1) * each).astype(int)
-            cuts.append(list(zip(np.clip(low + begin, 0, n), np.clip(high + begin, 0, n))))
-        for p, (a, b) in enumerate(cuts[0]):
-            for q, (c, d) in enumerate(cuts[1]):
-                if a < b and c < d:
-                    y[i, :, p, q] = x[image, :, a:b, c:d].max((1, 2))
-    return [y]
+    images = rois[:, 0].astype(np.int64)
+    if ((images < 0) | (images >= x.shape[0])).any():
+        raise ValueError(f"images {images.tolist()} of {x.shape[0]}")
+    corners = np.floor(rois[:, 1:] * scale + 0.5).astype(np.int64)
+    cuts = []
+    for n, m, begin, end in ((x.shape[2], size[0], *corners[:, 1::2].T), (x.shape[3], size[1], *corners[:, ::2].T)):
+        each, parts = np.maximum(end - begin + 1, 1)[:, None] / m, np.arange(m)
+        edges = np.floor(parts * each), np.ceil((parts + 1) * each)
+        cuts.append(np.stack([np.clip(v.astype(np.int64) + begin[:, None], 0, n) for v in edges], -1))
+    y, real = result(out, (len(rois), x.shape[1], *size), x.dtype), as_reals(x)
+    to = y if y.dtype == real.dtype else np.empty(y.shape, real.dtype)
+    arrays = real, *cuts, images, to
+    Bins(*arrays, check_threads(attributes.get("threads")))(*arrays)
+    return [to if to is y else to.astype(x.dtype)]
 
 
 # ---- between pixels

@@ -6,10 +6,11 @@ from math import prod
 
 import numpy as np
 
+from ..._core.nests.columns import Columns
 from ..._core.nests.running import RUNNING, Running
 from ..._core.nests.triangle import Triangle
 from ...choosing.threads import check_threads
-from .base import constants, normal, operator, required, result, same_shape
+from .base import Unsupported, as_reals, constants, normal, operator, required, result, same_shape
 from .elementwise import each
 
 
@@ -138,15 +139,19 @@ def _col2im_shape(node, inputs):
     return [(x.dtype, (x.shape[0], x.shape[1] // prod(block), *image))]
 
 
-@operator("Col2Im", shape=_col2im_shape)
-def _col2im(inputs, attributes):
+@operator("Col2Im", shape=_col2im_shape, into=True)
+def _col2im(inputs, attributes, out=None):
     """Sums of blocks that overlap."""
     x, image, block = inputs[0], inputs[1].tolist(), inputs[2].tolist()
     image, block, strides, dilations, pads, counts = _steps(attributes, image, block)
-    rank = len(image)
-    x = x.reshape(x.shape[0], -1, *block, *counts)
-    y = np.zeros((*x.shape[:2], *(n + p + q for n, p, q in zip(image, pads, pads[rank:]))), x.dtype)
-    for at in np.ndindex(*block):
-        to = (slice(a * d, a * d + s * (n - 1) + 1, s) for a, d, s, n in zip(at, dilations, strides, counts))
-        y[(slice(None), slice(None), *to)] += x[(slice(None), slice(None), *at)]
-    return [np.ascontiguousarray(y[(..., *(slice(p, p + n) for p, n in zip(pads, image)))])]
+    rank, taps = len(image), max(prod(block), 1)
+    if rank > 3:
+        raise Unsupported(f"Col2Im: {rank} spatial axes; 1, 2 or 3 are supported")
+    y = result(out, (x.shape[0], x.shape[1] // taps, *image), x.dtype)
+    real = as_reals(x).reshape(-1, taps, prod(counts))
+    sums = y if y.dtype == real.dtype else np.empty(y.shape, real.dtype)
+    ones = (1,) * (3 - rank)
+    windows = [(1, 1, 1, 1, 0)] * len(ones) + list(zip(counts, block, strides, dilations, pads))
+    arrays = real, sums.reshape(len(real), *ones, *image)
+    Columns(*arrays, windows, check_threads(attributes.get("threads")))(*arrays)
+    return [sums if sums is y else sums.astype(x.dtype)]

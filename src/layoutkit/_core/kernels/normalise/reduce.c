@@ -60,6 +60,22 @@ LK_INLINE double folded(double a, double b, const int fold)
     return a + b;
 }
 
+enum { EXTREMES = 4 };
+
+/* Maxima and minima are the same in any order: those of whole vectors from element 0 on, several of which are folded at a
+ * time; the elements that are left begin at *end. */
+LK_INLINE vf extreme_of_row(const char *x, int64_t count, int64_t *end, vf none, const int fold)
+{
+    vf some[EXTREMES] = {none, none, none, none};
+    int64_t j = 0;
+    for (; j <= count - EXTREMES * WIDE; j += EXTREMES * LK_LANES)
+#pragma GCC unroll 4
+        for (int k = 0; k < EXTREMES; k++)
+            some[k] = extreme(some[k], load_numbers(x + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT), fold);
+    *end = j;
+    return extreme(extreme(some[0], some[1], fold), extreme(some[2], some[3], fold), fold);
+}
+
 LK_INLINE void reduce_row(const lk_reduce *g, int64_t i, const int fold)
 {
     const char *x = g->x + i * g->x_row;
@@ -70,6 +86,8 @@ LK_INLINE void reduce_row(const lk_reduce *g, int64_t i, const int fold)
     for (int k = 0; k < VECTORS; k++)
         extremes[k] = none, sums[2 * k] = sums[2 * k + 1] = splat_wide(fold == LK_FOLD_PRODUCT);
     int64_t j = 0;
+    if (fold == LK_FOLD_MAX || fold == LK_FOLD_MIN)
+        extremes[0] = extreme_of_row(x, g->count, &j, none, fold);
     for (; j <= g->count - WIDE; j += WIDE)
 #pragma GCC unroll 4
         for (int k = 0; k < VECTORS; k++)
