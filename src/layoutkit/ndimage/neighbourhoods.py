@@ -176,5 +176,5 @@ def _run(
     Neighbourhood(
         (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading], lines, along,
         np.ascontiguousarray(where, np.int64), np.ascontiguousarray(planes, np.int64), unit, constant, fields, threads,
-        streams(x, y),
+        streams(x, y, x.shape[points] * unit),
     )(x, y)  # fmt: skip

@@ -32,6 +32,7 @@ EXACT_IN_F32 = {"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"
 REALS = {"f32", "f64"}
 CAST_TO = FOLDED | {"uint64": "s64"}  # there is no wrapping around in float64
 SHORT_ROW = 48  # elements of rows up to which a transposed copy takes less time
+STREAMED = 4096  # bytes of rows up to which stores past the caches took up to twice as long as plain ones
 LONG_UNIT = 512  # elements behind the last axis with a window, from which on they are rows of their own
 
 
@@ -294,9 +295,9 @@ def one_pass(
     def constant(item: int, element: int, length: int) -> np.ndarray:
         return np.full(length, cval, DTYPES.get(element, x.dtype))
 
-    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, streams(x, y))(x, y)
+    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, streams(x, y, count))(x, y)
 
 
-def streams(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether a result is stored past the caches, which do not hold it with what it is made of."""
-    return x.nbytes + y.nbytes > last_level_cache()
+def streams(x: np.ndarray, y: np.ndarray, count: int) -> bool:
+    """Whether rows of so many elements are stored past the caches, which do not hold all with what it is made of."""
+    return x.nbytes + y.nbytes > last_level_cache() and count * y.itemsize >= STREAMED

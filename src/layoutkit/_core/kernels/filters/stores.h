@@ -5,17 +5,22 @@
 #include "common/stream.h"
 #include "filters.h"
 
-/* How many elements are in front of the first aligned vector of a row that is streamed: they are stored with others behind. */
-LK_INLINE int64_t unaligned_elements(const lk_combine *p, int64_t item)
-{
-    return p->stream && p->count * item >= LK_VB ? (-(intptr_t)p->y & (LK_VB - 1)) / item : 0;
-}
+/* How a vector is stored: all of it; past the caches, if it is aligned; what is in front of the first aligned vector, or behind
+ * the last. Plain stores to lines that are streamed, too, would take longer than all others. */
+enum { STORE_ALL, STORE_PAST, STORE_FRONT, STORE_END };
 
-/* A vector at p, which is aligned if it is streamed. */
-LK_INLINE void put_vector(char *p, const void *v, const int stream)
+/* How many elements are in front of the first aligned vector of a row that is streamed. */
+LK_INLINE int64_t unaligned_elements(const char *y, int64_t item) { return (-(intptr_t)y & (LK_VB - 1)) / item; }
+
+LK_INLINE void put_vector(char *p, const void *v, const int how)
 {
-    if (stream)
+    const int behind = (int)((intptr_t)p & (LK_VB - 1));
+    if (how == STORE_PAST)
         stream_vector(p, v);
+    else if (how == STORE_FRONT)
+        copy_part(p, v, LK_VB - behind);
+    else if (how == STORE_END)
+        copy_part(p + LK_VB - behind, (const char *)v + LK_VB - behind, behind);
     else
         memcpy(p, v, LK_VB);
 }

@@ -57,7 +57,7 @@ LK_INLINE real factor_of(const lk_combine *p) { return p->end == LK_END_MEAN ? 1
 
 /* Vectors from element i on. */
 LK_INLINE void weigh_vectors(
-    const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, const int stream)
+    const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, const int how)
 {
     vf sum[MOST_VECTORS];
     if (p->ahead)
@@ -66,7 +66,7 @@ LK_INLINE void weigh_vectors(
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++) {
         sum[k] *= factor;
-        put_vector(p->y + i * LK_ITEM + k * LK_VB, &sum[k], stream);
+        put_vector(p->y + i * LK_ITEM + k * LK_VB, &sum[k], how);
     }
 }
 
@@ -151,16 +151,16 @@ LK_INLINE void band_elements(const lk_combine *p, const int e)
 LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
 {
     const real factor = factor_of(p);
-    const int stream = p->stream && p->end <= LK_END_MEAN;
-    int64_t i = stream ? unaligned_elements(p, LK_ITEM) : 0;
+    const int stream = p->stream && p->end <= LK_END_MEAN, how = stream ? STORE_PAST : STORE_ALL;
+    int64_t i = stream ? unaligned_elements(p->y, LK_ITEM) : 0;
     if (i)
-        weigh_vectors(p, 0, factor, 1, e, kind, 0);
+        weigh_vectors(p, 0, factor, 1, e, kind, STORE_FRONT);
     for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
-        weigh_vectors(p, i, factor, 4, e, kind, stream);
+        weigh_vectors(p, i, factor, 4, e, kind, how);
     for (; i <= p->count - LK_LANES; i += LK_LANES)
-        weigh_vectors(p, i, factor, 1, e, kind, stream);
+        weigh_vectors(p, i, factor, 1, e, kind, how);
     if (i < p->count)
-        weigh_vectors(p, p->count - LK_LANES, factor, 1, e, kind, 0);
+        weigh_vectors(p, p->count - LK_LANES, factor, 1, e, kind, stream ? STORE_END : STORE_ALL);
 }
 
 /* Rows that are shorter than a vector. */

@@ -213,7 +213,7 @@ static __attribute__((noinline)) void without_doubt(const lk_combine *p, int64_t
             }
 }
 
-LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const int kind, const int exact, const int stream)
+LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const int kind, const int exact, const int how)
 {
     const int64_t at = i * bytes_of(e);
     if (p->ahead)
@@ -260,7 +260,7 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
         results[d] = joined(sum[0], sum[1]);
     }
     const shorts result = bytes == 2 ? results[0] : (shorts)((results[0] & 255) | (shorts)((words_of)results[1] << 8));
-    put_vector(p->y + at, &result, stream);
+    put_vector(p->y + at, &result, how);
     if (!exact && __builtin_expect(doubtful[0][0] | doubtful[0][1] | doubtful[1][0] | doubtful[1][1], 0))
         without_doubt(p, i, (const uint32_t (*)[2])doubtful, e);
 }
@@ -268,13 +268,14 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
 LK_INLINE void weigh_vectors(const lk_combine *p, const int e, const int kind, const int exact)
 {
     const int lanes = LK_VB / bytes_of(e);
-    int64_t i = unaligned_elements(p, bytes_of(e));
+    const int how = p->stream ? STORE_PAST : STORE_ALL;
+    int64_t i = p->stream ? unaligned_elements(p->y, bytes_of(e)) : 0;
     if (i)
-        weigh_vector(p, 0, e, kind, exact, 0);
+        weigh_vector(p, 0, e, kind, exact, STORE_FRONT);
     for (; i <= p->count - lanes; i += lanes)
-        weigh_vector(p, i, e, kind, exact, p->stream);
+        weigh_vector(p, i, e, kind, exact, how);
     if (i < p->count)
-        weigh_vector(p, p->count - lanes, e, kind, exact, 0);
+        weigh_vector(p, p->count - lanes, e, kind, exact, p->stream ? STORE_END : STORE_ALL);
 }
 
 /* Whole quotients of sums of at most LK_MOST_BYTES bytes by their number: m / 2^(16 + s) exceeds 1 / size by less than
@@ -298,7 +299,7 @@ LK_INLINE ulongs quotients_16(ulongs v, float inverse)
 }
 
 /* `vectors` vectors of bytes from element i on. */
-LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, const int vectors, const int stream)
+LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, const int vectors, const int how)
 {
     words_of all[4] = {}, odd[4] = {};
     if (p->ahead)
@@ -313,11 +314,11 @@ LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, con
     for (int k = 0; k < vectors; k++) {
         const words_of even = quotients_8(all[k] - (odd[k] << 8), m, s);
         const words_of both = even | quotients_8(odd[k], m, s) << 8;
-        put_vector(p->y + i + k * LK_VB, &both, stream);
+        put_vector(p->y + i + k * LK_VB, &both, how);
     }
 }
 
-LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const int vectors, const int stream)
+LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const int vectors, const int how)
 {
     ulongs all[4] = {}, odd[4] = {};
     if (p->ahead)
@@ -332,7 +333,7 @@ LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const i
     for (int k = 0; k < vectors; k++) {
         const ulongs even = quotients_16(all[k] - (odd[k] << 16), inverse);
         const ulongs both = even | quotients_16(odd[k], inverse) << 16;
-        put_vector(p->y + 2 * i + k * LK_VB, &both, stream);
+        put_vector(p->y + 2 * i + k * LK_VB, &both, how);
     }
 }
 
@@ -341,17 +342,18 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
     const int lanes = LK_VB / bytes, size = (int)p->size, s = LOG2(size - 1);
     const uint32_t m = (uint32_t)(((1ull << (16 + s)) + (uint32_t)size - 1) / (uint32_t)size);
     const float inverse = 1 / (float)size;
-#define MEAN(i, vectors, stream) \
-    bytes == 1 ? mean_bytes(p, i, m, s, vectors, stream) : mean_words(p, i, inverse, vectors, stream)
-    int64_t i = unaligned_elements(p, bytes);
+#define MEAN(i, vectors, how) \
+    bytes == 1 ? mean_bytes(p, i, m, s, vectors, how) : mean_words(p, i, inverse, vectors, how)
+    const int how = p->stream ? STORE_PAST : STORE_ALL;
+    int64_t i = p->stream ? unaligned_elements(p->y, bytes) : 0;
     if (i)
-        MEAN(0, 1, 0);
+        MEAN(0, 1, STORE_FRONT);
     for (; i <= p->count - 4 * lanes; i += 4 * lanes)
-        MEAN(i, 4, p->stream);
+        MEAN(i, 4, how);
     for (; i <= p->count - lanes; i += lanes)
-        MEAN(i, 1, p->stream);
+        MEAN(i, 1, how);
     if (i < p->count)
-        MEAN(p->count - lanes, 1, 0);
+        MEAN(p->count - lanes, 1, p->stream ? STORE_END : STORE_ALL);
 }
 
 LK_INLINE void weigh_whole(const lk_combine *p, const int e)
