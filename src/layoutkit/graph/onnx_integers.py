@@ -13,6 +13,7 @@ import numpy as np
 
 from .ir import Node
 from .onnx_versions import CONVERSIONS
+from .operators import Unsupported
 
 DOMAIN = "com.microsoft"
 Lowering = Callable[..., "Node | None"]
@@ -40,41 +41,49 @@ def _meant(r, x: str, scale: str, zero: str, **attributes: int) -> str:
     return name
 
 
-def _rounded(r, node: Node, of: Node, scale: str, zero: str) -> Node:
-    """The last of the nodes: the result of `of`, which computes what `node` rounds."""
+def _rounded(r, node: Node, of: Node, scale: str, zero: str, x_zero: str) -> Node:
+    """The last of the nodes: the result of `of`, which computes what `node` rounds, to the type of the zero points."""
     name = r.name(node.outputs[0], "number")
+    if not zero:
+        if x_zero not in r.constants:
+            raise Unsupported(f"onnx: {node}: the zero points, which tell the type of the result, are left out")
+        zero = r.constant(0, node.outputs[0], r.constants[x_zero].dtype)
     r.nodes.append(of.with_(outputs=(name,)))
     return Node("QuantizeLinear", (name, scale, zero), node.outputs, {}, node.name)
 
 
-def _checked(node: Node, least: int) -> None:
-    """Raise ValueError unless a node has so many inputs: the package onnx knows no schema of these."""
-    if len(node.inputs) < least or len(node.outputs) != 1:
-        raise ValueError(f"onnx: {node}: expected {least} inputs and 1 output, got {len(node.inputs)} and "
+def _checked(node: Node, least: int, most: int | None = None) -> tuple[str, ...]:
+    """The inputs of a node, `most` with those that are left out. ValueError unless it has at least so many, and one
+    output: the package onnx knows no schema of these."""
+    if not least <= len(node.inputs) <= (most or len(node.inputs)) or len(node.outputs) != 1:
+        upto = "" if most is None else f" to {most}"
+        raise ValueError(f"onnx: {node}: expected {least}{upto} inputs and 1 output, got {len(node.inputs)} and "
                          f"{len(node.outputs)}")  # fmt: skip
+    return node.inputs + ("",) * ((most or 0) - len(node.inputs))
 
 
 @_contributes(*UNARY)
 def _unary(r, node: Node) -> Node:
-    _checked(node, 5)
+    inputs = _checked(node, 4, 5)
     a = dict(node.attributes)
     if a.pop("channels_last", 0):
-        raise ValueError(f"onnx: {node}: channels_last is not supported")
-    a.pop("opset", None)
+        raise Unsupported(f"onnx: {node}: channels_last")
+    if a.pop("opset", 13) < 13 and a.get("axis", 1) != -1:
+        raise Unsupported(f"onnx: {node}: along all axes from {a.get('axis', 1)} on, as before opset 13")
     if node.op == "QLinearReduceMean":  # its axes are an attribute
         axes = a.pop("axes", None)
         more = () if axes is None else (r.constant(axes, node.outputs[0]),)
     else:
         more = ()
-    x = _meant(r, *node.inputs[:3])
-    return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), *node.inputs[3:5])
+    x = _meant(r, *inputs[:3])
+    return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), *inputs[3:5], inputs[2])
 
 
 @_contributes(*BINARY)
 def _binary(r, node: Node) -> Node:
-    _checked(node, 8)
-    x, y = _meant(r, *node.inputs[:3]), _meant(r, *node.inputs[3:6])
-    return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), *node.inputs[6:8])
+    inputs = _checked(node, 7, 8)
+    x, y = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6])
+    return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), *inputs[6:8], inputs[2] or inputs[5])
 
 
 @_contributes("QLinearConcat")
@@ -83,23 +92,25 @@ def _concat(r, node: Node) -> Node:
     if len(node.inputs) % 3 != 2:
         raise ValueError(f"onnx: {node}: {len(node.inputs)} inputs, expected 2 and 3 for each tensor")
     parts = tuple(_meant(r, *node.inputs[i : i + 3]) for i in range(2, len(node.inputs), 3))
-    return _rounded(r, node, Node("Concat", parts, (), dict(node.attributes), node.name), *node.inputs[:2])
+    return _rounded(
+        r, node, Node("Concat", parts, (), dict(node.attributes), node.name), *node.inputs[:2], node.inputs[4]
+    )
 
 
 @_contributes("QGemm")
 def _gemm(r, node: Node) -> Node:
-    _checked(node, 6)
+    inputs = _checked(node, 6, 9)
     a = {key: node.attributes[key] for key in ("alpha", "transA", "transB") if key in node.attributes}
     axis = 0 if a.get("transB") else 1
-    x = _meant(r, *node.inputs[:3])
-    w = _meant(r, *node.inputs[3:6], axis=axis)
-    scales = [_known(r, node, i) for i in (1, 4)]
+    x, w = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6], axis=axis)
     more: tuple[str, ...] = ()
-    if node.input(6):
-        scale = np.float32(a.get("alpha", 1.0)) * scales[0].astype(np.float32) * scales[1].astype(np.float32)
-        more = (_bias(r, node.inputs[6], scale),)
+    if inputs[6]:
+        scales = [_known(r, node, i).astype(np.float32) for i in (1, 4)]
+        if scales[0].size != 1:
+            raise ValueError(f"onnx: {node}: {scales[0].size} scales of the input, expected 1")
+        more = (_bias(r, inputs[6], np.float32(a.get("alpha", 1.0)) * scales[0].reshape(()) * scales[1]),)
     of = Node("Gemm", (x, w, *more), (), a, node.name)
-    return _rounded(r, node, of, *node.inputs[7:9]) if node.input(7) else of.with_(outputs=node.outputs)
+    return _rounded(r, node, of, *inputs[7:9], inputs[2]) if inputs[7] else of.with_(outputs=node.outputs)
 
 
 @_contributes("QuantizeLinear", "DequantizeLinear")
@@ -117,8 +128,12 @@ def _known(r, node: Node, i: int) -> np.ndarray:
 
 
 def _bias(r, name: str, scale: np.ndarray) -> str:
-    """A bias of int32 as numbers."""
-    scale = scale.reshape(-1)
+    """A bias of int32 as numbers: by one scale, or by those of the last axis."""
+    scale, value = scale.reshape(-1), r.constants.get(name)
+    if not scale.size:
+        raise ValueError(f"onnx: bias {name!r}: no scale")
+    if scale.size > 1 and value is not None and value.ndim != 1:
+        return r.constant(value * scale, name, np.float32)
     zero = r.constant(np.zeros(scale.shape), name, np.int32)
     scales = r.constant(scale if scale.size > 1 else scale[0], name, np.float32)
     if scale.size == 1:
@@ -146,7 +161,8 @@ def _convolution(r, node: Node) -> Node:
     more: tuple[str, ...] = ()
     if node.input(8):
         more = (_bias(r, node.inputs[8], _known(r, node, 1).reshape(()) * _known(r, node, 4)),)
-    return _rounded(r, node, Node("Conv", (x, numbers, *more), (), node.attributes, node.name), y_scale, y_zero)
+    of = Node("Conv", (x, numbers, *more), (), node.attributes, node.name)
+    return _rounded(r, node, of, y_scale, y_zero, node.inputs[2])
 
 
 def _product(r, node: Node) -> Node:
@@ -155,7 +171,7 @@ def _product(r, node: Node) -> Node:
     if not _kept_as_integers(r, b, b_scale, b_zero, (a_scale, a_zero, y_scale, y_zero)) or r.constants[b].ndim != 2:
         return node
     a, b = _meant(r, a, a_scale, a_zero), _meant(r, b, b_scale, b_zero, axis=1)
-    return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), y_scale, y_zero)
+    return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), y_scale, y_zero, a_zero)
 
 
 OF_ONNX: Mapping[str, Lowering] = {"QLinearConv": _convolution, "QLinearMatMul": _product}

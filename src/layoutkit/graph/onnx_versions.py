@@ -130,6 +130,17 @@ def _batch_normalization(r, node):
     return node.with_(outputs=node.outputs[:1])
 
 
+@_converts("QuantizeLinear")
+def _quantize_linear(r, node):
+    """The type of the result is that of the zero point."""
+    code, scale = node.attributes.get("output_dtype", 0), r.constants.get(node.inputs[1])
+    node = node.with_(attributes=_without(node, "output_dtype"))
+    if not code or node.input(2):
+        return node
+    zeros = np.zeros(() if scale is None else scale.shape)
+    return node.with_(inputs=(*node.inputs[:2], r.constant(zeros, node.outputs[0], r.dtype(code, node.outputs[0]))))
+
+
 @_converts("MaxPool")
 def _max_pool(r, node):
     return node.with_(attributes={**node.attributes, "indices": len([o for o in node.outputs if o]) > 1})

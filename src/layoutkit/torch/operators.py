@@ -60,7 +60,9 @@ class ConvTranspose(torch.autograd.Function):
         dy = dw = None
         direct = _is_direct(dx, y, w)
         if needs[1]:
-            dy = (kernels.conv if direct else conv)(dx, w, None, *a)[(..., *(slice(n) for n in size))]
+            dy = (kernels.conv if direct else conv)(dx, w, None, *a)
+            if dy.shape[2:] != size:
+                dy = dy[(..., *(slice(n) for n in size))]
         if needs[2]:
             # With dilation, output_padding can exceed the stride, and conv(dx) has more outputs than `y`.
             extra = [

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .._core.nests.small import Small, SmallConvolution, SmallSums, SmallTotals
 from .._core.nests.small_calls import SmallCalls
@@ -31,7 +32,9 @@ MAX_RESULT = 1 << 16  # elements
 MAX_TOTALS = 1 << 11  # elements whose totals are summed one after another
 MAX_OFFSET = 2**31 - 1  # of an element of a filter
 TYPES = torch.float32, torch.float64
-_results = {dtype: torch.empty(MAX_RESULT, dtype=dtype) for dtype in TYPES}  # whose memory those to be copied share
+with _disable_current_modes():  # torch may be in one when this is imported
+    # whose memory those to be copied share
+    _results = {dtype: torch.empty(MAX_RESULT, dtype=dtype, device="cpu") for dtype in TYPES}
 
 
 def _calls() -> SmallCalls | None:

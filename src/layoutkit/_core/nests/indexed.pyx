@@ -273,7 +273,7 @@ cdef inline void gather_row(const unit *x, const int64_t *at, unit *y, int64_t *
                             int64_t step, int64_t count) noexcept nogil:
     """``y[j] = x[at[j] * stride + j * step]``"""
     cdef int64_t j, i
-    if stride == 1:
+    if stride == 1 and step == 0:
         take_units(x, at, y, bad, n, 0, count)
         return
     for j in range(count):
@@ -344,7 +344,9 @@ cdef class Elements(Operation):
             self.type_number = REDUCED.index(x.dtype.name)
         else:  # as whole numbers of the same size
             self.type_number = REDUCED.index(f"uint{8 * self.item}")
-        self.n, self.stride = shape[axis], (<object>x).strides[axis] // self.item
+        self.n, self.stride = shape[axis], 1
+        for i in range(axis + 1, len(shape)):  # not numpy's: those of axes of one element may be anything
+            self.stride *= shape[i]
         loops = self.merged(shape, of, axis)
         (self.length, self.step) = loops.pop()
         if len(loops) > MAX_INDEX:

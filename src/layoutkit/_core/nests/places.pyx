@@ -151,20 +151,23 @@ cdef void pool_row(const number *x, number *y, int64_t *places, const Windows *w
     """A row of outputs; the places of the elements of the plane count from `begin`."""
     cdef int64_t first[AXES]
     cdef int64_t end[AXES]
-    cdef int64_t j, left, low, top, a, b, c, row, at, stride = w.stride[2], shift
+    cdef int64_t j, left, low, top, a, b, c, begins, ends, row, at, stride = w.stride[2], shift
     cdef int32_t place[COLUMNS]
     inside(w, 0, depth, first, end)
     inside(w, 1, high, first + 1, end + 1)
     left = 0
     while left < w.out[2]:
-        low = min(<int64_t>COLUMNS, w.out[2] - left)
+        low = min(<int64_t>COLUMNS, w.out[2] - left) if stride < w.size[2] else 1
         for j in range(low):
             y[left + j], place[j] = least, -1
         for a in range(first[0], end[0]):
             for b in range(first[1], end[1]):
                 row = (depth * w.stride[0] - w.before[0] + a * w.dilation[0]) * w.size[1]
                 row = (row + high * w.stride[1] - w.before[1] + b * w.dilation[1]) * w.size[2]
-                for c in range(w.kernel[2]):
+                # the taps that any of these columns has inside
+                begins = max(<int64_t>0, ceil_div(w.before[2] - (left + low - 1) * stride, w.dilation[2]))
+                ends = min(w.kernel[2], ceil_div(w.before[2] + w.size[2] - left * stride, w.dilation[2]))
+                for c in range(begins, ends):
                     shift = c * w.dilation[2] - w.before[2]
                     j = max(<int64_t>0, ceil_div(-shift, stride) - left) if shift < 0 else 0
                     top = min(low, ceil_div(w.size[2] - shift, stride) - left) if shift < w.size[2] else 0
@@ -183,7 +186,7 @@ cdef void pool_row(const number *x, number *y, int64_t *places, const Windows *w
                 row = at // w.size[2]
                 at = at % w.size[2] * w.step[2] + row % w.size[1] * w.step[1] + row // w.size[1]
             places[left + j] = 0 if place[j] < 0 else begin + at
-        left += COLUMNS
+        left += low
 
 
 cdef class PoolingPlaces(Operation):

@@ -300,7 +300,7 @@ cdef inline void fill_bin(Bin *bin, double begin, double step, int64_t count, in
     for i in range(count):
         at = begin + (i + 0.5) * step
         inside = -1 <= at <= n
-        at = min(max(at, 0.0), n - 1.0)
+        at = min(max(at, 0.0), n - 1.0) if inside else 0.0  # it may also be NaN
         low = <int64_t>at
         part = at - low
         add_tap(bin, low, (1 - part) * share if inside else 0, mean)

@@ -176,7 +176,8 @@ cdef class SmallCalls:
         cdef char *at[TENSORS]
         cdef int i
         y = self.empty_like(small.like)
-        self.exchange.describe(<void *>y, &to)
+        if not self.describe(y, &to):
+            return None
         for i in range(TENSORS):
             at[i] = <char *>call.tensors[i].data
         return y if small.run(at, <char *>to.data) else None
@@ -210,9 +211,10 @@ cdef class SmallCalls:
         return None if small is None else self.result(small, &call)
 
     def over(self, Small small not None, first, second, third):
-        """The result of what was found for tensors like these."""
+        """The result of what was found for tensors like these; None if it is not to be used any more."""
         cdef Call call
-        self.key(0, (first, second, third), (), &call)
+        if self.key(0, (first, second, third), (), &call) is None:
+            return None
         return self.result(small, &call)
 
     def has_no_gradients(self, *tensors):

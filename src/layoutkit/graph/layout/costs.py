@@ -179,8 +179,9 @@ class Costs:
 
 
 def same_bytes(src: Layout, dst: Layout, shape: Sequence[int]) -> bool:
-    """Whether a tensor of this shape is the same array in both layouts, as one of a single pixel or channel may be."""
-    if src == dst or 1 not in (shape[1], prod(shape[2:])):
+    """Whether a tensor of this shape is the same array in both layouts, as one of one pixel, channel or block may be."""
+    small = shape[1] == 1 or prod(shape[2:]) == 1 or shape[1] in (src.block(1), dst.block(1))
+    if src == dst or not small:
         return src == dst
     return prod(src.physical_shape(shape)) == prod(dst.physical_shape(shape)) and is_view(src, dst, shape)
 

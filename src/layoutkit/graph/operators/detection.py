@@ -79,10 +79,12 @@ def _roi_align(inputs, attributes, out=None):
         y[...] = 0
         return [y]
     corners = rois.astype(np.float64) * attributes.get("spatial_scale", 1.0) - (0.5 if half == "half_pixel" else 0)
-    if not np.isfinite(corners).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        spans = corners[:, 3:1:-1] - corners[:, 1::-1]
+    if not (np.isfinite(corners).all() and np.isfinite(spans).all()):
         raise ValueError("regions that are not finite")
     least = -np.inf if half == "half_pixel" else 1.0
-    spans = np.maximum(corners[:, 3:1:-1] - corners[:, 1::-1], least)
+    spans = np.maximum(spans, least)
     counts = np.full(spans.shape, float(ratio)) if ratio else np.maximum(np.ceil(spans / size), 0)
     if counts.max() > MAX_SAMPLES:
         raise ValueError(f"regions of {spans.max():g} pixels: {counts.max():g} samples a result")

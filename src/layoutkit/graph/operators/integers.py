@@ -96,7 +96,8 @@ def _dynamic(inputs, attributes, out=None):
     with np.errstate(all="ignore"):
         low, high = x.min(initial=0), x.max(initial=0)
         scale = np.float32((high - low) / x.dtype.type(255))
-        known = 0 < scale < np.inf
+        scale = scale if scale else np.float32(1)  # of zeros only: as in onnxruntime
+        known = scale < np.inf
         zero = min(max(round(float(-low / scale)), 0), 255) if known else 0
         if x.dtype == np.float32 and x.size and known:
             flat, types = (x.reshape(-1), y.reshape(-1)), [("f32", 1.0, 0), ("u8", float(scale), zero)]
