@@ -121,7 +121,7 @@ def test_other_filters_stay_products_of_integers():
     assert np.abs(ours.astype(int) - theirs).max() <= 1 and (ours == theirs).mean() > 0.99
 
 
-@pytest.mark.parametrize("op, inputs", [("QLinearAdd", 3), ("QLinearConcat", 6), ("QGemm", 2), ("QLinearSigmoid", 4)])
+@pytest.mark.parametrize("op, inputs", [("QLinearAdd", 3), ("QLinearConcat", 6), ("QGemm", 2), ("QLinearSigmoid", 3)])
 def test_too_few_inputs_are_told(op, inputs):
     m = Made("uint8")
     x = m.add("QuantizeLinear", "x", *m.scale(0.02, 3))
@@ -134,3 +134,52 @@ def test_operators_of_other_domains_are_refused():
     m = Made("uint8")
     with pytest.raises(Unsupported, match=r"com\.microsoft\.FusedConv"):
         lk.onnx.load(m.model(m.add("FusedConv", "x", "x", domain=MS), (1, 2, 3, 3)))
+
+
+def test_a_zero_point_that_is_left_out_is_of_the_type_of_the_other():
+    m = Made("int8")
+    q, scale = m.add("QuantizeLinear", "x", *m.scale(0.02, 3)), m.constant(np.float32(0.004))
+    for zero in ((), ("",)):
+        y = m.add("QLinearSigmoid", q, *m.scale(0.02, 3), scale, *zero, domain=MS)
+        (ours,) = lk.onnx.load(m.model(y, [1, 3, 5], TensorProto.INT8)).run(np.ones((1, 3, 5), np.float32)).values()
+        assert ours.dtype == np.int8
+        np.testing.assert_array_equal(ours, 127)
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (5, 4), (5, 1)])
+def test_biases_of_products_are_broadcast(shape):
+    m = Made("uint8")
+    x = m.add("QuantizeLinear", "x", *m.scale(0.02, 120))
+    w = m.constant(m.rng.integers(-127, 128, (6, 4)).astype(np.int8))
+    w = w, m.constant(np.float32([0.01, 0.02, 0.03, 0.04])), m.constant(np.zeros(4, np.int8))
+    bias = m.constant(m.rng.integers(-999, 999, shape).astype(np.int32))
+    y = m.add("QGemm", x, *m.scale(0.02, 120), *w, bias, *m.scale(0.05, 128), domain=MS)
+    ours, theirs = results(m.model(y, [5, 6], TensorProto.UINT8), (5, 6))
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+@pytest.mark.parametrize("opset, axis", [(12, 1), (12, -1), (13, 1)])
+def test_softmax_of_before_opset_13(opset, axis):
+    m = Made("uint8")
+    x = m.add("QuantizeLinear", "x", *m.scale(0.02, 120))
+    y = m.add("QLinearSoftmax", x, *m.scale(0.02, 120), *m.scale(0.004, 0), domain=MS, axis=axis, opset=opset)
+    model = m.model(y, [2, 3, 4], TensorProto.UINT8)
+    if opset < 13 and axis != -1:
+        with pytest.raises(Unsupported, match="along all axes from 1 on"):
+            lk.onnx.load(model)
+    else:
+        ours, theirs = results(model, (2, 3, 4))
+        assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+def test_the_type_of_integers_without_a_zero_point():
+    x = np.linspace(-3, 3, 9, dtype=np.float32)
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.INT8)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [9])],
+        [helper.make_tensor_value_info("y", TensorProto.INT8, [9])], [numpy_helper.from_array(np.float32(0.1), "s")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (y,) = lk.onnx.load(model).run(x).values()
+    assert y.dtype == np.int8
+    np.testing.assert_array_equal(y, np.rint(x / np.float32(0.1)))

@@ -3,6 +3,8 @@
 import copy
 import gc
 import itertools
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -286,3 +288,38 @@ def test_only_so_many_are_kept(monkeypatch):
         for _ in range(2):
             torch.testing.assert_close(lkt.conv(x, w), functional.conv1d(x, w), rtol=1e-4, atol=1e-4)
         assert len(few.kept) <= 3
+
+
+@pytest.mark.parametrize("mode", ["FakeTensorMode()", "torch.device('meta')"])
+def test_a_mode_while_layoutkit_is_imported_changes_nothing(mode):
+    program = f"""
+import torch
+from torch._subclasses import FakeTensorMode
+with {mode}:
+    import layoutkit.torch as lkt
+x, w = torch.ones(1, 2, 6, 6), torch.ones(3, 2, 3, 3, requires_grad=True)
+assert all((lkt.conv(x, w) == 18).all() for _ in range(4))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_a_watcher_between_the_call_and_its_gradient():
+    x, w = torch.randn(1, 2, 6, 6), torch.randn(3, 2, 3, 3)
+    for _ in range(3):
+        lkt.conv(x, w)
+    kept = next(each for each in small.calls.kept.values() if each is not None)
+    watchers.append(lambda *args: None)
+    try:
+        assert small.calls.over(kept, x, w, None) is None
+    finally:
+        watchers.pop()
+    assert small.calls.over(kept, x, w, None) is not None
+
+
+def test_batched_gradients_of_transposed_convolutions():
+    x, w = torch.randn(2, 4, 7, 7, requires_grad=True), torch.randn(4, 3, 3, 3)
+    y = lkt.conv_transpose(x, w)
+    dy = torch.randn(3, *y.shape)
+    (batched,) = torch.autograd.grad(y, x, dy, is_grads_batched=True, retain_graph=True)
+    each = torch.stack([torch.autograd.grad(y, x, d, retain_graph=True)[0] for d in dy])
+    torch.testing.assert_close(batched, each)

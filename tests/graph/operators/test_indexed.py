@@ -317,3 +317,15 @@ def test_whole_divisions(seed, dtype):
     keep = ~((a == limits.min) & (b.astype(np.int64) == -1))
     want = [abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(a.tolist(), b.tolist())]
     np.testing.assert_array_equal(ran("Div", [a, b])[keep], np.array(want, object)[keep].astype(dtype), strict=True)
+
+
+def test_strides_of_axes_of_one_element_mean_nothing():
+    x = np.arange(5, dtype=np.float32).reshape(5, 1).T
+    assert x.strides[0] == x.itemsize and x.flags.c_contiguous
+    np.testing.assert_array_equal(ran("GatherElements", [x, np.zeros((1, 5), np.int64)], axis=0), x)
+
+
+def test_regions_whose_extent_overflows_are_refused():
+    corners = np.array([[-1.7e308, -1.7e308, 1.7e308, 1.7e308]])
+    with pytest.raises(ValueError, match="not finite"):
+        ran("RoiAlign", [np.ones((1, 1, 1, 1)), corners, np.zeros(1, np.int64)], sampling_ratio=1)

@@ -179,7 +179,7 @@ class Costs:
 
 
 def same_bytes(src: Layout, dst: Layout, shape: Sequence[int]) -> bool:
-    """Whether a tensor of this shape is the same array in both layouts, as one of one pixel, channel or block may be."""
+    """Whether a tensor of this shape is the same array in both layouts: one of one pixel, channel or block may be."""
     small = shape[1] == 1 or prod(shape[2:]) == 1 or shape[1] in (src.block(1), dst.block(1))
     if src == dst or not small:
         return src == dst
