@@ -41,7 +41,7 @@ def _meant(r, x: str, scale: str, zero: str, **attributes: int) -> str:
     return name
 
 
-def _rounded(r, node: Node, of: Node, scale: str, zero: str, x_zero: str) -> Node:
+def _rounded(r, node: Node, of: Node, x_zero: str, scale: str, zero: str) -> Node:
     """The last of the nodes: the result of `of`, which computes what `node` rounds, to the type of the zero points."""
     name = r.name(node.outputs[0], "number")
     if not zero:
@@ -76,14 +76,14 @@ def _unary(r, node: Node) -> Node:
     else:
         more = ()
     x = _meant(r, *inputs[:3])
-    return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), *inputs[3:5], inputs[2])
+    return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), inputs[2], *inputs[3:5])
 
 
 @_contributes(*BINARY)
 def _binary(r, node: Node) -> Node:
     inputs = _checked(node, 7, 8)
     x, y = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6])
-    return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), *inputs[6:8], inputs[2] or inputs[5])
+    return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), inputs[2] or inputs[5], *inputs[6:8])
 
 
 @_contributes("QLinearConcat")
@@ -92,9 +92,8 @@ def _concat(r, node: Node) -> Node:
     if len(node.inputs) % 3 != 2:
         raise ValueError(f"onnx: {node}: {len(node.inputs)} inputs, expected 2 and 3 for each tensor")
     parts = tuple(_meant(r, *node.inputs[i : i + 3]) for i in range(2, len(node.inputs), 3))
-    return _rounded(
-        r, node, Node("Concat", parts, (), dict(node.attributes), node.name), *node.inputs[:2], node.inputs[4]
-    )
+    of = Node("Concat", parts, (), dict(node.attributes), node.name)
+    return _rounded(r, node, of, node.inputs[4], *node.inputs[:2])
 
 
 @_contributes("QGemm")
@@ -110,7 +109,7 @@ def _gemm(r, node: Node) -> Node:
             raise ValueError(f"onnx: {node}: {scales[0].size} scales of the input, expected 1")
         more = (_bias(r, inputs[6], np.float32(a.get("alpha", 1.0)) * scales[0].reshape(()) * scales[1]),)
     of = Node("Gemm", (x, w, *more), (), a, node.name)
-    return _rounded(r, node, of, *inputs[7:9], inputs[2]) if inputs[7] else of.with_(outputs=node.outputs)
+    return _rounded(r, node, of, inputs[2], *inputs[7:9]) if inputs[7] else of.with_(outputs=node.outputs)
 
 
 @_contributes("QuantizeLinear", "DequantizeLinear")
@@ -162,7 +161,7 @@ def _convolution(r, node: Node) -> Node:
     if node.input(8):
         more = (_bias(r, node.inputs[8], _known(r, node, 1).reshape(()) * _known(r, node, 4)),)
     of = Node("Conv", (x, numbers, *more), (), node.attributes, node.name)
-    return _rounded(r, node, of, y_scale, y_zero, node.inputs[2])
+    return _rounded(r, node, of, node.inputs[2], y_scale, y_zero)
 
 
 def _product(r, node: Node) -> Node:
@@ -171,7 +170,7 @@ def _product(r, node: Node) -> Node:
     if not _kept_as_integers(r, b, b_scale, b_zero, (a_scale, a_zero, y_scale, y_zero)) or r.constants[b].ndim != 2:
         return node
     a, b = _meant(r, a, a_scale, a_zero), _meant(r, b, b_scale, b_zero, axis=1)
-    return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), y_scale, y_zero, a_zero)
+    return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), a_zero, y_scale, y_zero)
 
 
 OF_ONNX: Mapping[str, Lowering] = {"QLinearConv": _convolution, "QLinearMatMul": _product}
