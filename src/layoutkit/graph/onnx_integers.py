@@ -133,11 +133,9 @@ def _bias(r, name: str, scale: np.ndarray) -> str:
         raise ValueError(f"onnx: bias {name!r}: no scale")
     if scale.size > 1 and value is not None and value.ndim != 1:
         return r.constant(value * scale, name, np.float32)
-    zero = r.constant(np.zeros(scale.shape), name, np.int32)
-    scales = r.constant(scale if scale.size > 1 else scale[0], name, np.float32)
-    if scale.size == 1:
-        zero = r.constant(0, name, np.int32)
-    return _meant(r, name, scales, zero, axis=0)
+    scale = scale.reshape(()) if scale.size == 1 else scale
+    zeros = r.constant(np.zeros(scale.shape), name, np.int32)
+    return _meant(r, name, r.constant(scale, name, np.float32), zeros, axis=0)
 
 
 def _kept_as_integers(r, w: str, scale: str, zero: str, others: tuple[str, ...]) -> bool:

@@ -4,11 +4,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from ..ndarray cimport (
-    NPY_FLOAT32, NPY_FLOAT64, NPY_INT64, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, import_array, ndarray,
+    NPY_FLOAT64, NPY_INT64, PyArray_TYPE, import_array, ndarray,
 )
 from ..runtime.team cimport threads_for
 from .executor cimport ceil_div
 from .operation cimport Operation, chunks_of
+from .reals cimport check_reals
 
 import_array()
 
@@ -26,15 +27,6 @@ cdef struct Windows:
     int64_t stride[AXES]
     int64_t dilation[AXES]
     int64_t before[AXES]  # padding
-
-
-cdef int check_reals(tuple arrays, ndarray x, ndarray y, str what) except -1:
-    for array in arrays:
-        if not PyArray_IS_C_CONTIGUOUS(<ndarray>array):
-            raise ValueError(f"{what}: expected arrays in C order")
-    if PyArray_TYPE(x) not in (NPY_FLOAT32, NPY_FLOAT64) or PyArray_TYPE(y) != PyArray_TYPE(x):
-        raise ValueError(f"{what}: {x.dtype} to {y.dtype}, expected float32 or float64")
-    return 0
 
 
 cdef inline void limits(const Windows *w, int axis, int64_t tap, int64_t *shift, int64_t *first, int64_t *end) noexcept nogil:

@@ -17,8 +17,7 @@ cdef class PixelTiles:
     cdef int64_t max_block_tiles
     cdef bint by_pixels              # threads have blocks of their own
     cdef int64_t rows_at_once        # rows that an instruction multiplies: tiles that are not listed have multiples of it
-    cdef int64_t low, taller         # such tiles have low * rows_at_once rows, the first `taller` ones once more
-    cdef double whole, narrow        # cycles of such a tile, on average: of a panel, of the last one
+    cdef double whole, narrow        # cycles of a tile that is not listed, on average: of a panel, of the last one
     cdef int64_t *begin              # the first task of each thread, and the end of the last
     cdef int64_t inside[2]           # along the width, the outputs [first, last) that read no padding
     cdef int64_t *first              # the first row of each tile of a period, and their end

@@ -245,11 +245,10 @@ cdef class PixelTiles:
         return self.by_pixels and self.period_tiles >= OWN_TILES * self.threads and self.period_rows == self.rows
 
     cdef void cut_evenly(self) noexcept nogil:
-        """Set the rows of tiles that are not listed, and their cycles."""
-        cdef int64_t units = ceil_div(self.rows, self.rows_at_once), tiles = max(1, self.tiles), rows
-        cdef double taller
-        self.low, self.taller = units // tiles, units % tiles
-        taller, rows = self.taller / <double>tiles, self.low * self.rows_at_once
+        """Set the cycles of tiles that are not listed."""
+        cdef int64_t units = ceil_div(self.rows, self.rows_at_once), tiles = max(1, self.tiles)
+        cdef int64_t rows = units // tiles * self.rows_at_once  # of most tiles, others have more
+        cdef double taller = units % tiles / <double>tiles
         self.whole = self.start[rows] + self.taps * self.tap[rows]
         self.narrow = self.start_last[rows] + self.taps * self.tap_last[rows]
         if taller > 0:

@@ -10,11 +10,12 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from ..ndarray cimport (
-    NPY_FLOAT32, NPY_FLOAT64, NPY_INT64, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, import_array, ndarray,
+    NPY_FLOAT32, NPY_FLOAT64, NPY_INT64, PyArray_TYPE, import_array, ndarray,
 )
 from ..runtime.team cimport threads_for
 from .executor cimport aligned, ceil_div
 from .operation cimport Operation, chunks_of
+from .reals cimport check_reals
 
 import_array()
 
@@ -177,15 +178,6 @@ cdef void over_channels(const real *x, int64_t plane, const int64_t *first, cons
         else:
             weighted(x + c * plane, plane, first, offset, weight, points, y + c * y_plane, y_plane, 1, False)
         c += 1
-
-
-cdef int check_reals(tuple arrays, ndarray x, ndarray y, str what) except -1:
-    for array in arrays:
-        if not PyArray_IS_C_CONTIGUOUS(<ndarray>array):
-            raise ValueError(f"{what}: expected arrays in C order")
-    if PyArray_TYPE(x) not in (NPY_FLOAT32, NPY_FLOAT64) or PyArray_TYPE(y) != PyArray_TYPE(x):
-        raise ValueError(f"{what}: {x.dtype} to {y.dtype}, expected float32 or float64")
-    return 0
 
 
 cdef class Samples(Operation):

@@ -19,7 +19,8 @@ from ...reorders.binding import UNCHANGED, compiled
 from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
 from ..ir import Node
-from ..layout.costs import FLOAT, VIEWS, Costs, array_type, conversion, same_bytes
+from ..layout.costs import VIEWS, Costs, same_bytes
+from ..layout.factors import FLOAT, array_type, conversion
 from ..layout.plan import LayoutPlan
 from ..operators import OPERATORS, StoredType, run
 from ..operators.base import own_type

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ...memory.arrays import reshaped
-from ..layout.costs import array_type
+from ..layout.factors import array_type
 from ..layout.plan import LayoutPlan
 from ..operators.layouts import PLAIN, layouts_of
 from .concat import whole_of

@@ -148,25 +148,17 @@ static const lane_integer SIGN = (lane_integer)((uint64_t)1 << (LK_BITS - 1));
 enum { ATANH_TERMS = sizeof atanh_series / sizeof(real), ERF_TERMS = sizeof erf_series / sizeof(real) };
 enum { EXP_TERMS = sizeof exp_series / sizeof(real), ERFC_TERMS = sizeof erfc_series / sizeof(real) };
 
-/* The sum of terms[i] * x^(terms - 1 - i) */
-LK_INLINE vf polynomial(const real *term, const int terms, vf x)
+/* The sum of terms[i] * x^(terms - 1 - i), of -x if it is `negative` */
+LK_INLINE vf polynomial_of(const real *term, const int terms, vf x, const int negative)
 {
-    vf p = splat(term[0]);
+    vf p = splat(negative && (terms - 1) % 2 ? -term[0] : term[0]);
 #pragma GCC unroll 32
     for (int i = 1; i < terms; i++)
-        p = fused(p, x, splat(term[i]));
+        p = fused(p, x, splat(negative && (terms - 1 - i) % 2 ? -term[i] : term[i]));
     return p;
 }
 
-/* e^r, or e^-r */
-LK_INLINE vf near_0(vf r, const int negative)
-{
-    vf p = splat(exp_series[0] * (negative && (EXP_TERMS - 1) % 2 ? -1 : 1));
-#pragma GCC unroll 32
-    for (int i = 1; i < EXP_TERMS; i++)
-        p = fused(p, r, splat(exp_series[i] * (negative && (EXP_TERMS - 1 - i) % 2 ? -1 : 1)));
-    return p;
-}
+LK_INLINE vf polynomial(const real *term, const int terms, vf x) { return polynomial_of(term, terms, x, 0); }
 
 /* x = n ln 2 + r, |r| <= ln(2) / 2 */
 typedef struct {
@@ -189,7 +181,7 @@ LK_INLINE exponent exponent_of_sum(vf x, vf rest)
 }
 
 /* e^(n ln 2 + r) * 2^UP, -SILU <= n ln 2 + r <= 0 */
-LK_INLINE vf exponential_up(exponent x) { return near_0(x.r, 0) * x.power; }
+LK_INLINE vf exponential_up(exponent x) { return polynomial(exp_series, EXP_TERMS, x.r) * x.power; }
 
 /* |x|, but at most `most`, where the function has underflowed on the negative side */
 LK_INLINE vf magnitude(vf x, real most)
@@ -214,7 +206,7 @@ LK_INLINE vf over_1_plus_power(vf factor, vf x)
 {
     const vf magic = MAGIC_OF(-UP), shifted = fused(x, splat(-log2_e), magic), n = shifted - magic;
     const vf minus_r = fused(n, splat(ln2_rest), fused(n, splat(ln2), x)), power = (vf)((vi)shifted << MANTISSA_BITS);
-    return factor / fused(near_0(minus_r, 1), power, splat(DOWN)) * DOWN;
+    return factor / fused(polynomial_of(exp_series, EXP_TERMS, minus_r, 1), power, splat(DOWN)) * DOWN;
 }
 
 /* x with the sign of `of`; x is not negative. */
@@ -233,7 +225,7 @@ LK_INLINE vf exponential(vf x, vf rest, vi *n)
 {
     const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), whole = shifted - magic;
     *n = (vi)shifted - (vi)magic;
-    return near_0(fused(whole, splat(-ln2), x) + fused(whole, splat(-ln2_rest), rest), 0);
+    return polynomial(exp_series, EXP_TERMS, fused(whole, splat(-ln2), x) + fused(whole, splat(-ln2_rest), rest));
 }
 
 /* e^x - 1, -EXP_NEGLIGIBLE <= x <= 0 */

@@ -12,7 +12,8 @@ from ...._core.nests.reorder_operation import OnContiguousCopies
 from ...._core.nests.reordering import Reordering
 from ....reorders.binding import compiled
 from ...ir import Node
-from ...layout.costs import FLOAT, Costs
+from ...layout.costs import Costs
+from ...layout.factors import FLOAT
 from ...operators import Known, StoredType
 from ...operators.layouts import NAMES
 

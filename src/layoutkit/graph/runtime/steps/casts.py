@@ -11,7 +11,7 @@ from ...._core.nests.reorder_operation import ReorderOperation
 from ....reorders.binding import compiled
 from ....reorders.convert import Numbers
 from ...ir import Node
-from ...layout.costs import conversion
+from ...layout.factors import conversion
 from ...operators.kernels.casts import meant_by
 from .building import LETTERS, ROW_TYPES, Build, Building, Place
 

@@ -13,7 +13,8 @@ from ....convolutions.conv import CLASSES, bind, task_of
 from ....convolutions.task import ConvTask
 from ....convolutions.transposed import operation
 from ...ir import Node
-from ...layout.costs import arguments, factors_of, transposed_of
+from ...layout.costs import arguments, transposed_of
+from ...layout.factors import factors_of
 from ...operators.layouts import layouts_of
 from .building import Build, Building
 

@@ -13,7 +13,7 @@ from ...._core.nests.take import Take
 from ....memory.arrays import reshaped
 from ....reorders.binding import compiled
 from ...ir import Node
-from ...layout.costs import FLOAT, array_type
+from ...layout.factors import FLOAT, array_type
 from ...operators.indices import TAKING, in_layout, indices_of
 from ...operators.kernels.moves import ORDERS
 from ...operators.layouts import LAST, PLAIN, layouts_of

@@ -12,7 +12,7 @@ from ...._core.nests.reduce import Reduction
 from ...._core.nests.softmax import Softmax
 from ....convolutions.epilogue import parse
 from ...ir import Node
-from ...layout.costs import FLOAT
+from ...layout.factors import FLOAT
 from ...operators.axes import REDUCTIONS
 from ...operators.base import physical_axes
 from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, parameter

@@ -14,7 +14,7 @@ from ...._core.runtime import registry
 from ....memory.arrays import reshaped
 from ....reorders.program import vector_bytes
 from ...ir import Node
-from ...layout.costs import FLOAT
+from ...layout.factors import FLOAT
 from ...operators.layouts import BLOCKED, PLAIN
 from ...operators.pool import counts, window
 from .building import ROW_TYPES, Build, Building, contiguously, real_type

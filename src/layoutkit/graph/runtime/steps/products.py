@@ -14,7 +14,7 @@ from ...._core.nests.operation import Operation
 from ....convolutions.conv import CLASSES, bind
 from ....convolutions.epilogue import parse
 from ...ir import Node
-from ...layout.costs import FLOAT, factors_of
+from ...layout.factors import FLOAT, factors_of
 from ...operators.kernels import F32, is_product
 from ...operators.kernels.products import filter_of_integers
 from ...operators.layouts import PLAIN
