@@ -126,7 +126,7 @@ def _grid_shape(node, inputs):
     x, grid = required(inputs[0]), required(inputs[1])
     rank = len(x.shape) - 2
     if rank < 1 or len(grid.shape) != rank + 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
-        raise ValueError(f"a grid of shape {grid.shape}")
+        raise ValueError(f"a grid of shape {grid.shape}, expected (N, ..., axes) for images (N, C, ...), {x.shape}")
     if 0 in x.shape[2:]:
         raise ValueError("an image without pixels")
     return [(x.dtype, (*x.shape[:2], *grid.shape[1:-1]))]

@@ -37,7 +37,7 @@ def _running(inputs, attributes, out=None):
 
 def _matrices(node, inputs):
     if len(required(inputs[0]).shape) < 2:
-        raise ValueError("expected matrices")
+        raise ValueError(f"expected matrices, got an array of shape {required(inputs[0]).shape}")
     return same_shape(node, inputs)
 
 
