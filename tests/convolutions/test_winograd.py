@@ -74,26 +74,33 @@ def problems(draw):
         size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
         stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
+        dilation=draw(st.sampled_from([(1,) * rank, per_axis(1, 4), per_axis(1, 20)])),
         bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         end=draw(st.sampled_from(["low", "high"])),
     )  # fmt: skip
 
 
+def has_outputs(c):
+    axes = zip(c["size"], c["padding"], c["kernel"], c["dilation"])
+    return all(size + sum(pads) > dilation * (k - 1) for size, pads, k, dilation in axes)
+
+
 @given(problems())
 def test_any_problem_in_any_layout(c):
-    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])))
+    assume(has_outputs(c))
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
     w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
     b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
-    want = reference.conv(x, w, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    want = reference.conv(x, w, b, c["stride"], c["padding"], c["dilation"], c["groups"])
     assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
     with using_isa(c["isa"]):
         p, found = routes(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], c["threads"],
-                          c["stride"])  # fmt: skip
+                          c["stride"], c["dilation"])  # fmt: skip
+        assert found
         allowed = winograd.error_bound(x, w, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
-                                       groups=c["groups"])  # fmt: skip
+                                       dilation=c["dilation"], groups=c["groups"])  # fmt: skip
         for route in found:
             assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
 
@@ -101,19 +108,21 @@ def test_any_problem_in_any_layout(c):
 @given(problems())
 def test_filters_that_are_expanded(c):
     """While they are multiplied: of any problem, although only large ones take that way; the same for any threads."""
-    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])) and c["ic"])
+    assume(has_outputs(c) and c["ic"])
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
     w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
     b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
-    want = reference.conv(x, w, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    want = reference.conv(x, w, b, c["stride"], c["padding"], c["dilation"], c["groups"])
     assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
     of = algorithm.Winograd(c["m"], expanded=True)
     steps = winograd.roundings(c["m"], w.shape[1])  # small ones are rounded more often than their bound has it
-    allowed = winograd.error_bound(x, w, c["m"], bias=b, stride=c["stride"], padding=c["padding"], groups=c["groups"])
+    allowed = winograd.error_bound(x, w, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
+                                   dilation=c["dilation"], groups=c["groups"])  # fmt: skip
     allowed = allowed * (steps + 2 * winograd_matrices.EXPANDED_STEPS) / steps
     with using_isa(c["isa"]):
-        p = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], 1, c["stride"])[0]
+        p = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], 1, c["stride"],
+                       c["dilation"])[0]  # fmt: skip
         natives = of.natives(p)
         for kernel in of.kernels(p) if isinstance(natives, list) else ():
             found = [run(p, of.route(p, natives[0], kernel, threads, contiguous(p)), x, w, b, c["end"])
@@ -141,22 +150,23 @@ def test_networks_expand_large_filters_for_few_tiles(ic, oc, size, kernel, expan
 @given(problems(), st.sampled_from([TYPES["bf16"], TYPES["bf16_f32"]]))
 def test_bfloat16_in_any_layout(c, types):
     """Tiles of bfloat16 where there are dot products of them, else of float32."""
-    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])))
+    assume(has_outputs(c))
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = converted(rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32), "f32", "bf16")
     w = converted(rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32), "f32", "bf16")
     b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
     as_f32 = converted(x, "bf16", "f32"), converted(w, "bf16", "f32")
-    want = reference.conv(*as_f32, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    want = reference.conv(*as_f32, b, c["stride"], c["padding"], c["dilation"], c["groups"])
     assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
     with using_isa(c["isa"]):
         p, found = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], c["threads"],
-                              c["stride"], types=types)  # fmt: skip
+                              c["stride"], c["dilation"], types)  # fmt: skip
         if c["ic"] // c["groups"] % 2 == 0:  # of an odd number blocks are widened: a pad would complete a unit
             assert any(" as " not in each.name for each in found) == (registry.isa() == "avx512_bf16")
         for each in found:
             allowed = winograd.error_bound(*as_f32, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
-                                           groups=c["groups"], narrow=" as " not in each.name)  # fmt: skip
+                                           dilation=c["dilation"], groups=c["groups"],
+                                           narrow=" as " not in each.name)  # fmt: skip
             got = run(p, each.build(), x, w, b, c["end"])
             if types.dst.itemsize == 2:
                 got, allowed = converted(got, "bf16", "f32"), allowed + 2.0**-8 * (abs(want) + allowed)
@@ -216,13 +226,14 @@ def test_any_cut_gives_the_same_bits(data):
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((n, ic, high, wide), np.float32)
     w = rng.standard_normal((oc, ic, *kernel), np.float32)
-    padding = ((kernel[0] // 2,) * 2, (1, 1))
+    dilation = draw(st.sampled_from([(1, 1), (2, 3), (7, 5)]))
+    padding = tuple((d * (k // 2),) * 2 for d, k in zip(dilation, kernel))
     bits = []
     for threads in (1, draw(st.integers(1, 3))):
         counts = (1, 1) if not bits else (draw(st.integers(1, n * high * wide)), draw(st.integers(1, 8)))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(algorithm, "cut", lambda *_, counts=counts: counts)
-            p, found = routes(x.shape, w.shape, m, "NHWC", "NHWC", padding, threads=threads)
+            p, found = routes(x.shape, w.shape, m, "NHWC", "NHWC", padding, threads=threads, dilation=dilation)
             bits.append([run(p, route, x, w) for route in found])
     np.testing.assert_array_equal(*bits)
 
@@ -319,7 +330,6 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
     ("kwargs", "says"),
     [
         (dict(stride=2), "winograd is for stride 1, not (2, 2)"),
-        (dict(dilation=2), "winograd is for dilation 1, not (2, 2)"),
         (dict(w=np.ones((8, 8, 5, 5), np.float32)), "winograd is for kernels of 3 and 3x3, not of 5x5"),
         (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here on "),
         (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),

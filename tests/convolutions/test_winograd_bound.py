@@ -232,6 +232,7 @@ def tile_of(output, outputs, m):
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), [
     ((3, 3), (1, 1), (1, 1)), ((1, 3), (1, 1), (1, 1)), ((3,), (1,), (1,)), ((2, 3, 3), (2, 1, 1), (3, 1, 1)),
+    ((3, 3), (1, 1), (2, 3)), ((3,), (1,), (5,)), ((1, 3), (1, 1), (4, 2)),
 ])  # fmt: skip
 def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
     """By the obvious loop; what a hot pixel may spoil are the outputs of its tiles."""
@@ -240,6 +241,7 @@ def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
     x = rng.standard_normal((2, 4, *(7, 9, 10)[3 - rank :])) * 10.0 ** rng.integers(-3, 4, (7, 9, 10)[3 - rank :])
     w, bias = rng.standard_normal((6, 2, *kernel)), rng.standard_normal(6)
     padding = ((1, 2), (0, 1), (2, 1))[3 - rank :]
+    steps = dilation[:-2] + tuple(d if k == 3 else 1 for d, k in zip(dilation[-2:], kernel[-2:]))
     for m in TILES:
         given = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
         got = winograd.error_bound(x, w, m, bias=bias, **given)
@@ -253,8 +255,9 @@ def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
                 if rank == 3 and axis == 0:
                     seen.append(slice(i * stride[0], i * stride[0] + dilation[0] * (k - 1) + 1, dilation[0]))
                 else:
-                    first, last = tile_of(i, got.shape[axis + 2], m) if k == 3 else (i, i)
-                    seen.append(slice(first, last + k))
+                    step = steps[axis]
+                    first, last = tile_of(i // step, -(-got.shape[axis + 2] // step), m) if k == 3 else (i, i)
+                    seen.append(slice(i % step + first * step, i % step + (last + k - 1) * step + 1, step))
             most = abs(padded[(n, slice(o // 3 * 2, o // 3 * 2 + 2), *seen)]).max()
             size = abs(w[o]).sum() * most
             want = c * size + winograd.SMALLEST_NORMAL + EPS * (size + abs(bias[o]))

@@ -309,7 +309,7 @@ def error_bound(
     m : int
         2, 4 or 6. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in 1-D) of 1 x m.
     stride, padding, dilation, groups
-        One for each axis, padding as pairs (before, after); only the depth may have a stride and a dilation.
+        One for each axis, padding as pairs (before, after); only the depth may have a stride.
     narrow : bool
         Whether transformed inputs and filters are bfloat16.
 
@@ -320,14 +320,15 @@ def error_bound(
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
-    kernel, (s, _, _), (d, _, _) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
+    kernel, (s, _, _), (d, *steps) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
     pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
     most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
     most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))
     deep = (most.shape[2] - d * (kernel[0] - 1) - 1) // s + 1
     most = np.max([most[:, :, k * d :: s][:, :, :deep] for k in range(kernel[0])], axis=0)
-    for axis, taps in ((3, kernel[1]), (4, kernel[2])):
-        most = _over_tiles(most, axis, m if taps == 3 else 1, taps)
+    for axis, taps, step in zip((3, 4), kernel[1:], steps):
+        if taps == 3:
+            most = _over_tiles(most, axis, m, taps, step)
     sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
     least = SMALLEST_NORMAL / TILE_EPS if narrow else SMALLEST_NORMAL
     sums = sums * np.maximum(most, least)[:, :, None]
@@ -338,14 +339,18 @@ def error_bound(
     return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))
 
 
-def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int) -> np.ndarray:
-    """For each output along `axis`, the most of what its tile reads."""
-    out = x.shape[axis] - taps + 1
+def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int, step: int) -> np.ndarray:
+    """For each output along `axis`, the most of what its tile reads, `step` apart: each phase has tiles of its own."""
+    out = x.shape[axis] - step * (taps - 1)
     x = np.moveaxis(x, axis, 0)
-    whole, short = tiling(out, m)
+    whole, short = tiling(-(-out // step), m)
     sizes = [m] * whole + [m - 1] * short
-    tiles = [x[end - size : end + taps - 1].max(0) for size, end in zip(sizes, np.cumsum(sizes, dtype=int))]
-    return np.moveaxis(np.repeat(tiles, sizes, 0)[:out], 0, axis)
+    most = np.empty((out, *x.shape[1:]), x.dtype)
+    for phase in range(min(step, out)):
+        pixels = x[phase::step]
+        tiles = [pixels[end - size : end + taps - 1].max(0) for size, end in zip(sizes, np.cumsum(sizes, dtype=int))]
+        most[phase::step] = np.repeat(tiles, sizes, 0)[: len(most[phase::step])]
+    return np.moveaxis(most, 0, axis)
 
 
 def left_inverse(a: Matrix) -> Matrix:

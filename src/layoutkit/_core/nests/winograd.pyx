@@ -7,6 +7,9 @@ The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x
 last product of the axis, of the point at infinity, so short tiles skip it. Tiles are ordered by kind, so that all tiles
 that have a product are adjacent.
 
+With dilation d, every d-th output along an axis is a convolution of its own, without dilation: tiles are those of the d
+phases of an axis, and their pixels are d apart. All phases have the tiles of the longest one.
+
 A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
 following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
 U [channels, outputs] into M, by a micro-kernel of gemm.c, or of gemm_s16.c for integers. M, in the type of the sums, is
@@ -73,7 +76,7 @@ cdef struct Products:
 
 cdef struct TilePosition:
     int64_t n, d, i, j    # of its first output
-    int rows, cols        # outputs that are stored
+    int rows, cols        # outputs that are stored, maybe none
 
 
 cdef inline bint low(int64_t kind) noexcept nogil:
@@ -84,6 +87,11 @@ cdef inline bint low(int64_t kind) noexcept nogil:
 cdef inline bint narrow(int64_t kind) noexcept nogil:
     """Whether tiles of a kind lack the last output along the width."""
     return kind >= 2
+
+
+cdef inline int64_t pixels(int64_t length, int64_t step) noexcept nogil:
+    """Of a length, how many there are `step` apart from its begin on."""
+    return ceil_div(max(0, length), step)
 
 
 cdef class Winograd(Executor):
@@ -102,7 +110,7 @@ cdef class Winograd(Executor):
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in runs of `block` elements.
     high, wide : (int, int)
-        Tiles of m outputs along height and width, and tiles of m - 1 that follow them.
+        Tiles of m outputs along height and width of a phase, and tiles of m - 1 that follow them.
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
     expand : (str, ndarray), optional
@@ -130,7 +138,9 @@ cdef class Winograd(Executor):
     cdef int64_t cols, y_block, y_block_stride
     cdef int mh, mw, nh, nw
     cdef int64_t products, taps
-    cdef int64_t high[2]            # tiles of an image along height: whole ones, short ones
+    cdef int64_t step[2]            # pixels from output to output of a tile, along height and width
+    cdef int64_t phases[2]
+    cdef int64_t high[2]            # tiles of a phase along height: whole ones, short ones
     cdef int64_t wide[2]            # along width
     cdef int64_t first[KINDS + 1]   # tile of each kind
     cdef int64_t work[KINDS + 1]    # products of all tiles before it
@@ -170,9 +180,13 @@ cdef class Winograd(Executor):
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.expand, self.numbers = NULL, self.products
         self.high, self.wide = high, wide
+        for i in range(2):
+            self.step[i] = self.g.dilation[i + 1] if self.g.kernel[i + 1] > 1 else 1
+            self.phases[i] = min(self.step[i], self.g.out[i + 1])
         self.first[0] = self.work[0] = 0
         for i in range(KINDS):
-            tiles = self.g.n * self.g.out[0] * self.high[low(i)] * self.wide[narrow(i)]
+            tiles = (self.g.n * self.g.out[0] * self.phases[0] * self.high[low(i)]
+                     * self.phases[1] * self.wide[narrow(i)])
             self.first[i + 1] = self.first[i] + tiles
             self.work[i + 1] = self.work[i] + tiles * self.products_of(i)
         self.panels = ceil_div(self.cols, self.nr)
@@ -301,10 +315,12 @@ cdef class Winograd(Executor):
         tile -= self.first[kind]
         high, wide = self.high[low(kind)], self.wide[narrow(kind)]
         p.j, tile = tile % wide * (self.mw - narrow(kind)) + narrow(kind) * self.wide[0] * self.mw, tile // wide
+        p.j, tile = tile % self.phases[1] + p.j * self.step[1], tile // self.phases[1]
         p.i, tile = tile % high * (self.mh - low(kind)) + low(kind) * self.high[0] * self.mh, tile // high
+        p.i, tile = tile % self.phases[0] + p.i * self.step[0], tile // self.phases[0]
         p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
-        p.rows = <int>min(self.mh - low(kind), self.g.out[1] - p.i)
-        p.cols = <int>min(self.mw - narrow(kind), self.g.out[2] - p.j)
+        p.rows = <int>min(self.mh - low(kind), pixels(self.g.out[1] - p.i, self.step[0]))
+        p.cols = <int>min(self.mw - narrow(kind), pixels(self.g.out[2] - p.j, self.step[1]))
         return p
 
     cdef void inputs(self, const Work *work, char *v, int outside) noexcept nogil:
@@ -313,15 +329,16 @@ cdef class Winograd(Executor):
         cdef lk_winograd_in t
         cdef TilePosition p
         cdef int64_t tile, tap, depth, row1
-        t.row, t.col = self.x_stride[2], self.x_stride[3]
+        t.row, t.col = self.step[0] * self.x_stride[2], self.step[1] * self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
         t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
             p = self.position(tile)
             p.i, p.j = p.i - g.before[1], p.j - g.before[2]
-            row1 = max(0, min(self.nh, g.size[1] - p.i))
-            t.row0 = <int>min(self.nh, max(0, -p.i))
-            t.col0, t.col1 = <int>min(self.nw, max(0, -p.j)), <int>max(0, min(self.nw, g.size[2] - p.j))
+            row1 = min(self.nh, pixels(g.size[1] - p.i, self.step[0]))
+            t.row0 = <int>min(self.nh, pixels(-p.i, self.step[0]))
+            t.col0 = <int>min(self.nw, pixels(-p.j, self.step[1]))
+            t.col1 = <int>min(self.nw, pixels(g.size[2] - p.j, self.step[1]))
             for tap in range(self.taps):
                 depth = p.d * g.stride[0] - g.before[0] + tap * g.dilation[0]
                 t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
@@ -456,7 +473,8 @@ cdef class Winograd(Executor):
         cdef TilePosition p
         cdef int64_t tile
         cdef char *buffer = <char *>m + aligned(self.sum_item * self.products * self.m_product)
-        t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.k
+        t.m_stride, t.k = self.m_product, self.k
+        t.row, t.col = self.step[0] * self.y_stride[2], self.step[1] * self.y_stride[3]
         t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
         if epilogue != NULL:
             f = epilogue[0]
@@ -467,6 +485,8 @@ cdef class Winograd(Executor):
                 f.add, f.steps = NULL, 0
         for tile in range(work.first, work.last):
             p = self.position(tile)
+            if p.rows <= 0 or p.cols <= 0:
+                continue
             t.rows, t.cols = p.rows, p.cols
             t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
                      + p.j * self.y_stride[3])
@@ -523,10 +543,11 @@ cdef class Winograd(Executor):
         """Apply the epilogue to the outputs of a tile, without the pads, which become 0 where sums are rounded."""
         cdef int64_t row[MAX_TILE_PIXELS]
         cdef int64_t i, j, at, run, count = 0, first = work.panel * self.nr, end = first + work.channels
-        for i in range(p.i, p.i + p.rows):
-            for j in range(p.j, p.j + p.cols):
-                row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
-                              + j * self.y_stride[3])
+        for i in range(p.rows):
+            for j in range(p.cols):
+                row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1]
+                              + (p.i + i * self.step[0]) * self.y_stride[2]
+                              + (p.j + j * self.step[1]) * self.y_stride[3])
                 count += 1
         while first < end:
             run = (min(end, self.g.oc) if first < self.g.oc else end) - first

@@ -91,8 +91,6 @@ class Winograd(Algorithm):
             return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
         if g.stride[1:] != (1, 1):
             return f"winograd is for stride 1, not {p.stride}"
-        if g.dilation[2] != 1 or g.dilation[1] != 1 < g.kernel[1]:
-            return f"winograd is for dilation 1, not {p.dilation}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
             small = block == 8 and not (integers and side == "input")
@@ -260,15 +258,23 @@ def tile(p: ConvProblem, m: int) -> tuple[int, int]:
 
 
 def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The numbers of whole and of short tiles, along height and along width."""
-    (_, high, wide), (mh, mw) = geometry(p).out, tile(p, m)
+    """The numbers of whole and of short tiles of a phase, along height and along width."""
+    g = geometry(p)
+    high, wide = (-(-out // step) for out, step in zip(g.out[1:], steps(p)))
+    mh, mw = tile(p, m)
     return tiling(high, mh), tiling(wide, mw)
+
+
+def steps(p: ConvProblem) -> tuple[int, int]:
+    """Pixels from output to output of a tile, along height and width: so many phases are convolutions of their own."""
+    g = geometry(p)
+    return g.dilation[1] if g.kernel[1] > 1 else 1, g.dilation[2]
 
 
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
     """The number of tiles of the output, that of products, and the bytes of the packed filter without its tails."""
     g = geometry(p)
-    tiles = products = p.n * g.out[0]
+    tiles = products = p.n * g.out[0] * prod(map(min, steps(p), g.out[1:]))
     all_products = 1
     for (whole, short), outputs in zip(tilings(p, m), tile(p, m)):
         n = outputs + 2 if outputs > 1 else 1
