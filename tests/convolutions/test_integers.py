@@ -170,14 +170,15 @@ def test_winograd_is_exact_up_to_the_largest_sums_that_it_takes(isa, src, x, sig
 
 @pytest.mark.parametrize("isa", [isa for isa in registry.isas() if isa != "portable"])
 @pytest.mark.parametrize("channels, depth", [(113, 1), (230, 1), (60, 3), (115, 2)])
-@pytest.mark.parametrize("dst", ["float32", "uint8"])
-def test_winograd_in_parts_is_exact_beyond_the_range_of_one_transform(isa, channels, depth, dst):
+@pytest.mark.parametrize("dst, dilation", [("float32", (1, 1)), ("uint8", (2, 3))])
+def test_winograd_in_parts_is_exact_beyond_the_range_of_one_transform(isa, channels, depth, dst, dilation):
     rng = np.random.default_rng(channels)
     image = rng.integers(0, 256, (2, depth + 1, 7, 10, channels)).astype(np.uint8)
     image[0] = 255
     w = np.full((33, channels, depth, 3, 3), 127, np.int8)
     w[1::3], w[2::3] = -128, rng.integers(-128, 128, w[2::3].shape)
-    options = dict(padding=(0, 1, 1), layout="NDHWC", zero_point=3, scale=np.float32(2**-20), dtype=("uint8", dst))
+    options = dict(padding=(0, *dilation), dilation=(1, *dilation), layout="NDHWC", zero_point=3, scale=np.float32(2**-20),
+                   dtype=("uint8", dst))  # fmt: skip
     bias = rng.integers(-1000, 1000, 33).astype(np.int32)
     with using_isa(isa):
         for threads in (1, 2):
