@@ -13,10 +13,8 @@ import torch
 from torch.nn import functional
 
 import layoutkit.torch
-from layoutkit.torch import norms, pools
 
 CALLS, TURNS = 300, 5
-WINDOW = (2, 2), (2, 2), (0, 0)
 
 
 def us(call) -> float:
@@ -39,11 +37,11 @@ def main() -> None:
         "convolution": (lambda x, w, b: functional.conv2d(x, w, b, 1, 1),
                         lambda x, w, b: layoutkit.torch.conv(x, w, b, 1, 1), (x, w, b)),
         "batch norm": (lambda x, _, b: functional.batch_norm(x, None, None, b, b, True),
-                       lambda x, _, b: norms.batch_norm(x, b, b, None, None, 1e-5, 0.0)[0], (x, b)),
+                       lambda x, _, b: layoutkit.torch.batch_norm(x, None, None, b, b, True), (x, b)),
         "maximum pooling": (lambda x, *_: functional.max_pool2d(x, 2),
-                            lambda x, *_: pools.max_pool(x, *WINDOW, (1, 1), False), (x,)),
+                            lambda x, *_: layoutkit.torch.max_pool2d(x, 2), (x,)),
         "mean pooling": (lambda x, *_: functional.avg_pool2d(x, 2),
-                         lambda x, *_: pools.avg_pool(x, *WINDOW, False, True), (x,)),
+                         lambda x, *_: layoutkit.torch.avg_pool2d(x, 2), (x,)),
     }  # fmt: skip
     layers = {
         "Conv2d": torch.nn.Conv2d(8, 8, 3, padding=1), "BatchNorm2d": torch.nn.BatchNorm2d(8),

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import layoutkit.torch as lkt  # noqa: E402
-from layoutkit.torch import layers, norms, pools  # noqa: E402
+from layoutkit.torch import functional, norms, pools  # noqa: E402
 
 OPERATORS = torch.ops.layoutkit
 TYPES = {torch.float32: 1e-4, torch.bfloat16: 5e-2, torch.float16: 2e-2}
@@ -25,7 +25,7 @@ FORMATS = {3: [torch.contiguous_format], 4: [torch.contiguous_format, torch.chan
 def of_any_size(monkeypatch):
     """Small tensors, too, are computed here."""
     for name in ("FROM_PLAIN", "FROM_LAST", "FROM_POOLED"):
-        monkeypatch.setattr(layers, name, 0)
+        monkeypatch.setattr(functional, name, 0)
 
 
 @st.composite

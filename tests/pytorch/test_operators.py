@@ -9,6 +9,9 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import layoutkit.torch as lkt  # noqa: E402
+from layoutkit.torch import direct  # noqa: E402
+from layoutkit.torch.dispatching import dispatches_to_kernel  # noqa: E402
+from layoutkit.torch.kept import kept_convolution  # noqa: E402
 
 OPERATORS = torch.ops.layoutkit
 
@@ -156,3 +159,32 @@ def test_autocast_of_each_type(rank, transposed, types):
                 (lkt.conv_transpose if transposed else lkt.conv)(x, w, bias)
             return
         torch.testing.assert_close((lkt.conv_transpose if transposed else lkt.conv)(x, w, bias), want)
+
+
+@pytest.mark.parametrize("size", [4, 40])
+def test_below_autograd_there_is_no_graph(size):
+    x, w = (torch.randn(s, requires_grad=True) for s in ((2, 8, size, size), (8, 8, 3, 3)))
+    model = lkt.convert(torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()))
+    calls = (lambda: lkt.conv(x, w), lambda: lkt.conv_transpose(x, w), lambda: model(x))
+    for _ in range(3):
+        assert all(call().requires_grad for call in calls)
+        with torch._C._AutoDispatchBelowAutograd():
+            assert not any(call().requires_grad for call in calls)
+
+
+@pytest.mark.parametrize("size", [4, 40])
+def test_inference_mode_takes_the_way_of_other_calls(size):
+    x, w = torch.randn(2, 8, size, size), torch.randn(8, 8, 3, 3)
+    layer = lkt.convert(torch.nn.Conv2d(8, 8, 3))
+    parameters, want = list(layer.parameters()), [lkt.conv(x, w), lkt.conv_transpose(x, w), layer(x).detach()]
+    with torch.inference_mode():
+        for given in (x, x.clone()):
+            assert dispatches_to_kernel(given, w) and kept_convolution(layer.eval(), given, *parameters) is not None
+            assert size > 4 or direct.conv(given, w, None, 1, 0, 1, 1) is not None
+            for got, like in zip((lkt.conv(given, w), lkt.conv_transpose(given, w), layer(given)), want):
+                assert got.is_inference() and not got.requires_grad
+                torch.testing.assert_close(got, like, rtol=1e-4, atol=1e-4)
+        made = x.clone()
+    with pytest.raises(RuntimeError, match="Inference tensors"):
+        lkt.conv(made, w.requires_grad_())
+    torch.testing.assert_close(lkt.conv(made, w.detach()), want[0], rtol=1e-4, atol=1e-4)

@@ -280,7 +280,7 @@ def test_large_calls_are_not_kept():
 
 
 def test_only_so_many_are_kept(monkeypatch):
-    few = small.SmallCalls(torch, small.forward_ad, small.THREAD, small.cost_table, watchers, 3)
+    few = small.SmallCalls(torch, small.forward_ad, small.THREADS, small.cost_table, watchers, 3)
     for module in (small, direct):
         monkeypatch.setattr(module, "calls", few)
     for size in range(3, 9):

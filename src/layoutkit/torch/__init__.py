@@ -20,13 +20,15 @@ built of these); there is no `torch.jit`.
 
 from . import norms, pools  # noqa: F401  (their operators)
 from .comparing import Comparison, compare
+from .functional import avg_pool2d, avg_pool3d, batch_norm, max_pool2d, max_pool3d
 from .functions import conv, conv_transpose
 from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert
 from .optimizing import Optimized, optimize
 
 __all__ = [
-    "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "compare",
-    "conv", "conv_transpose", "convert", "Optimized", "optimize",
+    "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Optimized",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "compare", "conv", "conv_transpose", "convert", "max_pool2d",
+    "max_pool3d", "optimize",
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from ..choosing.cache import Cache
 from ..convolutions.order import reproducible
 from . import direct, kernels, operators, small
-from .dispatching import THREAD, dispatches_to_kernel
+from .dispatching import THREADS, dispatches_to_kernel
 from .functions import attributes_of
 from .memory import gives_channels_last, is_channels_last
 from .trials import ROUNDS, Trial
@@ -139,7 +139,7 @@ def chosen_convolution(
         choice = _choices.get(key)
     except TypeError:  # attributes in lists
         return None
-    if _C._dispatch_tls_local_include_set() != THREAD or torch.is_autocast_enabled("cpu"):
+    if _C._dispatch_tls_local_include_set() not in THREADS or torch.is_autocast_enabled("cpu"):
         return None
     if choice is not None and choice.is_torchs():
         return TORCHS[x.dim() - 2](x, weight, bias, *attributes)

@@ -9,17 +9,21 @@ from torch import _C
 from torch._C import DispatchKey, DispatchKeySet
 from torch.autograd import forward_ad
 
-# The dispatch keys of a plain tensor, and those of a thread without tracing, batching or other modes.
-TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
-TENSOR = TENSOR.add(DispatchKey.AutocastCPU)
-THREAD = DispatchKeySet(DispatchKey.BackendSelect).add(DispatchKey.ADInplaceOrView)
+# The dispatch keys of a plain tensor, and those of a thread without tracing, batching or other modes; both also as
+# `torch.inference_mode` makes them.
+INFERENCE_TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutocastCPU)
+TENSOR = INFERENCE_TENSOR.add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
+INFERENCE = DispatchKeySet(DispatchKey.BackendSelect)
+THREADS = INFERENCE.add(DispatchKey.ADInplaceOrView), INFERENCE
 
 
 def dispatches_to_kernel(*args: Any) -> bool:
     """Whether torch's dispatcher would go to autograd and then straight to the kernel."""
-    if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
+    if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() not in THREADS:
         return False
-    return all([_C._dispatch_keys(t) == TENSOR for t in args if isinstance(t, torch.Tensor)])
+    if _C._dispatch_tls_is_dispatch_key_excluded(DispatchKey.AutogradOther) and torch.is_grad_enabled():
+        return False  # below autograd: there is no graph
+    return all([_C._dispatch_keys(t) in (TENSOR, INFERENCE_TENSOR) for t in args if isinstance(t, torch.Tensor)])
 
 
 def applied(function: type[torch.autograd.Function], kernel: Any, operator: Any, tensors: int, *args: Any) -> Any:

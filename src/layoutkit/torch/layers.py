@@ -1,8 +1,4 @@
-"""Batch normalisation and pooling of torch.nn, computed by layoutkit where it was measured to be faster than torch.
-
-Anything else is torch's own: small tensors, other types than float32, channels_last where torch's are as fast, tensors
-under transforms, subclasses. What was measured: docs/training.md.
-"""
+"""Batch normalisation and pooling of torch.nn, computed by layoutkit where it was measured to be faster than torch."""
 
 from __future__ import annotations
 
@@ -10,56 +6,25 @@ import math
 from typing import Any
 
 import torch
-from torch import _C
-from torch.autograd import forward_ad
 
-from .functions import _ints
-from .memory import is_channels_last
-from .norms import batch_norm
-from .pools import avg_pool, max_pool
+from . import functional
+from .functional import avg_pool2d, avg_pool3d, batch_norm_by_kernel, max_pool2d, max_pool3d
 
-FROM_PLAIN = 1 << 18  # elements: the least for batch norm of contiguous tensors,
-FROM_LAST = 1 << 20  # of those in channels_last, with a ReLU behind it,
-FROM_POOLED = 1 << 17  # and for pooling
 RELUS: dict[type, float] = {torch.nn.ReLU: math.inf, torch.nn.ReLU6: 6.0}
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def _is_plain(x: Any, spatial: tuple[int, ...], least: int) -> bool:
-    """Whether the operators take a tensor, of so many elements at least."""
-    if type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter and not torch.compiler.is_compiling():
-        return False
-    if x.numel() < least:
-        return False
-    if (
-        x.dim() - 2 not in spatial
-        or x.dtype != torch.float32
-        or not (x.is_cpu or x.is_meta)
-        or x.layout != torch.strided
-    ):
-        return False
-    return not _C._are_functorch_transforms_active() and forward_ad._current_level < 0
-
-
 def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
     """A module's batch normalisation in training, then a ReLU if `limit` is not 0; None where torch's is as fast."""
-    if not module.training or not _is_plain(x, (1, 2, 3), FROM_PLAIN) or x.shape[1] != module.num_features:
+    if type(x) is torch.Tensor and x.numel() < functional.FROM_PLAIN:
         return None
-    given = [t for t in (module.weight, module.bias, module.running_mean, module.running_var) if t is not None]
-    if x.dim() > 3 and is_channels_last(x) and (not limit or x.numel() < FROM_LAST):
+    tracks = module.track_running_stats
+    if not module.training or x.dim() < 2 or x.shape[1] != module.num_features or (tracks and module.momentum is None):
         return None
-    if any(t.dtype != torch.float32 or t.device != x.device for t in given):
-        return None
-    count = x.numel() // x.shape[1]
-    if count < 2 or (module.track_running_stats and module.momentum is None):
-        return None
-    if module.track_running_stats and module.num_batches_tracked is not None:
+    running = (module.running_mean, module.running_var) if tracks else (None, None)
+    y = batch_norm_by_kernel(x, *running, module.weight, module.bias, module.momentum, module.eps, limit)
+    if y is not None and tracks and module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
-    y, mean, variance = batch_norm(x, module.weight, module.bias, None, None, module.eps, limit)
-    if module.track_running_stats and module.running_mean is not None:
-        with torch.no_grad():
-            module.running_mean.lerp_(mean.to(torch.float32), module.momentum)
-            module.running_var.lerp_((variance * (count / (count - 1))).to(torch.float32), module.momentum)
     return y
 
 
@@ -112,63 +77,47 @@ class Sequential(torch.nn.Sequential):
         return input
 
 
-def _suits_pooling(x: Any) -> bool:
-    return _is_plain(x, (2, 3), FROM_POOLED) and not is_channels_last(x)
-
-
-def _windows(rank: int, kernel: Any, stride: Any, padding: Any) -> tuple[Any, ...] | None:
-    """The attributes of windows, by axis; None where torch has to say what is wrong with them."""
-    try:
-        windows = [_ints("", "", value, rank, least) for value, least in ((kernel, 1), (stride, 1), (padding, 0))]
-    except (TypeError, ValueError):
-        return None
-    return tuple(windows) if all(2 * p <= k for k, p in zip(windows[0], windows[2])) else None
-
-
 class _MaxPool:
     """A maximum pooling of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
-        if not self.return_indices and _suits_pooling(input):
-            rank = input.dim() - 2
-            windows = _windows(rank, self.kernel_size, self.stride, self.padding)
-            dilation = (self.dilation,) * rank if isinstance(self.dilation, int) else tuple(self.dilation)
-            if windows is not None and len(dilation) == rank and _has_outputs(input, *windows, dilation):
-                return max_pool(input, *windows, dilation, self.ceil_mode)
-        return super().forward(input)
+        if self.return_indices:
+            return super().forward(input)
+        return self._pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
 
 
 class _AvgPool:
     """A mean pooling of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
-        if self.divisor_override is None and _suits_pooling(input):
-            rank = input.dim() - 2
-            windows = _windows(rank, self.kernel_size, self.stride, self.padding)
-            if windows is not None and _has_outputs(input, *windows, (1,) * rank):
-                return avg_pool(input, *windows, self.ceil_mode, self.count_include_pad)
-        return super().forward(input)
-
-
-def _has_outputs(x: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any) -> bool:
-    """Whether a window fits along each axis."""
-    return all(n + 2 * p > d * (k - 1) for n, k, p, d in zip(x.shape[2:], kernel, padding, dilation))
+        return self._pool(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            self.divisor_override,
+        )  # fmt: skip
 
 
 class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
     """`torch.nn.MaxPool2d`, computed by layoutkit where that is faster."""
 
+    _pool = staticmethod(max_pool2d)
+
 
 class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
     """`torch.nn.MaxPool3d`, computed by layoutkit where that is faster."""
+
+    _pool = staticmethod(max_pool3d)
 
 
 class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
     """`torch.nn.AvgPool2d`, computed by layoutkit where that is faster."""
 
+    _pool = staticmethod(avg_pool2d)
+
 
 class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
     """`torch.nn.AvgPool3d`, computed by layoutkit where that is faster."""
+
+    _pool = staticmethod(avg_pool3d)
 
 
 LAYERS: dict[type, type] = {

@@ -148,3 +148,17 @@ def batch_norm(
     """The result of `torch.ops.layoutkit.batch_norm`, with less around it where that is possible."""
     operator = torch.ops.layoutkit.batch_norm.default
     return applied(_BatchNorm, _batch_norm, operator, 5, x, weight, bias, mean, variance, eps, limit)
+
+
+def normalised(
+    x: torch.Tensor, mean: torch.Tensor | None, variance: torch.Tensor | None, weight: torch.Tensor | None,
+    bias: torch.Tensor | None, momentum: float, eps: float, limit: float,
+) -> torch.Tensor:  # fmt: skip
+    """`x` normalised by its own statistics, which running ones, if there are any, move towards."""
+    y, own_mean, own_variance = batch_norm(x, weight, bias, None, None, eps, limit)
+    if mean is not None and variance is not None:
+        count = x.numel() // x.shape[1]
+        with torch.no_grad():
+            mean.lerp_(own_mean.to(mean.dtype), momentum)
+            variance.lerp_((own_variance * (count / (count - 1))).to(variance.dtype), momentum)
+    return y

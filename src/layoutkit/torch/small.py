@@ -22,7 +22,7 @@ from ..choosing.watching import watchers
 from ..convolutions.problem import Pairs, in_sizes
 from ..convolutions.small import SMALL_FILTER, SMALL_FLOPS, small_convolution
 from ..grad.small import small_sums
-from .dispatching import THREAD
+from .dispatching import THREADS
 from .memory import filter_view, view
 
 CONV, CONV_TRANSPOSE, CONV_WEIGHT, BIAS = KINDS = range(4)
@@ -40,7 +40,7 @@ with _disable_current_modes():  # torch may be in one when this is imported
 def _calls() -> SmallCalls | None:
     """None where torch is too old to describe tensors in C."""
     try:
-        return SmallCalls(torch, forward_ad, THREAD, cost_table, watchers, MAX_KEPT)
+        return SmallCalls(torch, forward_ad, THREADS, cost_table, watchers, MAX_KEPT)
     except (AttributeError, ValueError):
         return None
 

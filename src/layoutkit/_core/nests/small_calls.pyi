@@ -7,7 +7,7 @@ class SmallCalls:
     kept: dict[bytes, Small | None]
     most: int
     def __init__(
-        self, torch: Any, forward_ad: Any, thread: Any, generation: Any, watchers: list[Any], most: int
+        self, torch: Any, forward_ad: Any, threads: tuple[Any, Any], generation: Any, watchers: list[Any], most: int
     ) -> None: ...  # fmt: skip
     def keep(self, small: Small | None, kind: int, first: Any, second: Any, third: Any, *attributes: Any) -> None: ...
     def find(self, kind: int, first: Any, second: Any, third: Any, *attributes: Any) -> Small | bool | None: ...

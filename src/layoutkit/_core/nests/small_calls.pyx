@@ -66,8 +66,8 @@ cdef class SmallCalls:
     torch : module
     forward_ad : module
         `torch.autograd.forward_ad`.
-    thread : DispatchKeySet
-        What a thread includes in which no mode is on.
+    threads : (DispatchKeySet, DispatchKeySet)
+        What a thread includes in which no mode is on, or that of inference.
     generation : object with an int of that name
         What was kept before it changed is kept no longer.
     watchers : list
@@ -82,22 +82,23 @@ cdef class SmallCalls:
     """
 
     cdef const lk_dl_exchange *exchange
-    cdef object tensor, parameter, empty_like, thread, included, function_mode, autocast, forward_ad, grad_enabled
-    cdef object generation, at_generation
+    cdef object tensor, parameter, empty_like, thread, inference, included, function_mode, autocast, forward_ad, grad_enabled
+    cdef object generation, at_generation, excludes, autograd
     cdef list watchers
     cdef readonly dict kept
     cdef int isa
     cdef readonly int most
 
-    def __init__(self, torch, forward_ad, thread, generation, list watchers not None, int most):
+    def __init__(self, torch, forward_ad, tuple threads not None, generation, list watchers not None, int most):
         exchange = torch.Tensor.__dlpack_c_exchange_api__
         self.exchange = <const lk_dl_exchange *>PyCapsule_GetPointer(exchange, "dlpack_exchange_api")
         if self.exchange.version.major != LK_DL_MAJOR or self.exchange.describe == NULL:
             raise ValueError(f"DLPack {self.exchange.version.major}, expected {LK_DL_MAJOR}, with descriptions")
         self.tensor, self.parameter, self.empty_like = torch.Tensor, torch.nn.Parameter, torch.empty_like
-        self.thread, self.included = thread, torch._C._dispatch_tls_local_include_set
+        (self.thread, self.inference), self.included = threads, torch._C._dispatch_tls_local_include_set
         self.function_mode, self.autocast = torch._C._is_torch_function_mode_enabled, torch.is_autocast_enabled
         self.forward_ad, self.grad_enabled = forward_ad, torch.is_grad_enabled
+        self.excludes, self.autograd = torch._C._dispatch_tls_is_dispatch_key_excluded, torch._C.DispatchKey.AutogradOther
         self.generation, self.watchers, self.most = generation, watchers, most
         self.kept, self.at_generation, self.isa = {}, None, -1
 
@@ -105,7 +106,8 @@ cdef class SmallCalls:
         """Whether nothing but the numbers of tensors counts in a call just now: no mode, no transform, no bits."""
         if self.function_mode() or self.autocast("cpu") or self.forward_ad._current_level >= 0:
             return False
-        if self.included() != self.thread:
+        included = self.included()
+        if included != self.thread and included != self.inference:
             return False
         for tensor in tensors:
             if tensor is not None and (tensor.is_neg() or tensor._is_zerotensor()):
@@ -113,7 +115,7 @@ cdef class SmallCalls:
         return True
 
     cdef bint needs_gradients(self, tuple tensors) except -1:
-        if not self.grad_enabled():
+        if not self.grad_enabled() or self.excludes(self.autograd):
             return False
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:

@@ -1,0 +1,147 @@
+"""Batch normalisation and pooling as functions: those of torch.nn.functional, by our kernels where large."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from torch.nn import functional as theirs  # noqa: E402
+
+import layoutkit.torch as lkt  # noqa: E402
+from layoutkit.torch import functional  # noqa: E402
+
+SIZES = "FROM_PLAIN", "FROM_LAST", "FROM_POOLED"
+NAMES = "max_pool2d", "max_pool3d", "avg_pool2d", "avg_pool3d"
+
+
+@pytest.fixture(params=["by torch", "by our kernels"], autouse=True)
+def way(request, monkeypatch):
+    if request.param == "by our kernels":
+        for name in SIZES:
+            monkeypatch.setattr(functional, name, 0)
+        return True
+    return False
+
+
+def outcome(function, x, *args, **attributes):
+    """The result and the gradient of `x`, or the type of the error."""
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(x.is_floating_point())
+    try:
+        y = function(x, *args, **attributes)
+    except Exception as error:
+        return type(error)
+    if not y.numel():
+        return y
+    return y, torch.autograd.grad(y, x, torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape))[0]
+
+
+def same(got, want):
+    if isinstance(want, type):
+        assert got is want
+        return
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+
+
+@st.composite
+def pooled(draw):
+    name = draw(st.sampled_from(NAMES))
+    rank = int(name[-2])
+    torch.manual_seed(draw(st.integers(0, 99)))
+    shape = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(0, 5)) > 0)]  # without images
+    x = torch.randn(*shape, draw(st.sampled_from((1, 3, 17))), *(draw(st.integers(1, 7)) for _ in range(rank)))
+    x = x.to(draw(st.sampled_from((torch.float32, torch.float32, torch.float64))))
+    if draw(st.booleans()):
+        x = x.movedim(-1, 0).contiguous().movedim(0, -1)
+
+    def number(lo, hi):
+        return (
+            draw(st.integers(lo, hi)) if draw(st.booleans()) else tuple(draw(st.integers(lo, hi)) for _ in range(rank))
+        )
+
+    a = {"kernel_size": number(1, 3), "padding": number(0, 1), "ceil_mode": draw(st.booleans())}
+    if draw(st.booleans()):
+        a["stride"] = number(1, 3)
+    if name.startswith("max"):
+        a["dilation"] = number(1, 2)
+    else:
+        a |= {"count_include_pad": draw(st.booleans()), "divisor_override": draw(st.sampled_from((None, None, 3)))}
+    return name, x, a
+
+
+@given(pooled())
+def test_any_pooling(drawn):
+    name, x, attributes = drawn
+    want = outcome(getattr(theirs, name), x, **attributes)
+    if isinstance(want, tuple) and want[0].isneginf().any():
+        return  # the gradient of a window of padding alone goes anywhere in torch
+    same(outcome(getattr(lkt, name), x, **attributes), want)
+
+
+@given(st.integers(0, 99), st.integers(1, 3), st.sampled_from((1, 5)), st.booleans(), st.booleans(), st.booleans())
+def test_any_batch_norm(seed, rank, channels, training, affine, runs):
+    torch.manual_seed(seed)
+    x = torch.randn(int(torch.randint(1, 4, ())), channels, *torch.randint(1, 5, (rank,)).tolist())
+    parameters = {"weight": torch.rand(channels), "bias": torch.randn(channels)} if affine else {}
+    results = []
+    for f in (theirs, lkt):
+        running = [torch.arange(channels).float(), 1 + torch.arange(channels)] if runs or not training else [None, None]
+        running = [None if t is None else t.float() for t in running]
+        found = outcome(f.batch_norm, x, *running, training=training, momentum=0.3, **parameters)
+        results.append((found, running))
+    (want, moved), (got, ours) = results
+    same(got, want)
+    for a, b in zip(ours, moved):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["input", "weight", "kernel", "class"])
+def test_what_does_not_fit_is_told_by_torch(given):
+    x = torch.randn(2, 3, 6, 6)
+    with pytest.raises((TypeError, ValueError, RuntimeError)) as error:
+        if given == "input":
+            theirs.max_pool2d([1], 2)
+        elif given == "weight":
+            theirs.batch_norm(x, None, None, torch.ones(4), None, True)
+        elif given == "kernel":
+            theirs.avg_pool2d(x, "2")
+        else:
+            theirs.batch_norm(x[:1, :, :1, :1], None, None, training=True)
+    with pytest.raises(type(error.value)):
+        if given == "input":
+            lkt.max_pool2d([1], 2)
+        elif given == "weight":
+            lkt.batch_norm(x, None, None, torch.ones(4), None, True)
+        elif given == "kernel":
+            lkt.avg_pool2d(x, "2")
+        else:
+            lkt.batch_norm(x[:1, :, :1, :1], None, None, training=True)
+
+
+def network(f):
+    def run(x):
+        y = f.max_pool2d(f.batch_norm(x, None, None, training=True), 2)
+        return f.avg_pool2d(y, 2).square().sum()
+
+    return run
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_compiled_traced_transformed_and_of_subclasses():
+    torch.manual_seed(0)
+    x, ours, want = torch.randn(2, 3, 8, 8), network(lkt), network(theirs)
+
+    class Named(torch.Tensor):
+        pass
+
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(torch.compile(ours, backend="eager", fullgraph=True)(x), want(x), **close)
+    torch.testing.assert_close(torch.func.grad(ours)(x), torch.func.grad(want)(x), **close)
+    torch.testing.assert_close(torch.func.vmap(ours)(x[None]), torch.func.vmap(want)(x[None]), **close)
+    torch.testing.assert_close(torch.fx.symbolic_trace(ours)(x), want(x), **close)
+    assert type(lkt.max_pool2d(x.as_subclass(Named), 2)) is Named
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(x), want(x), **close)
+    assert lkt.max_pool2d(x.to("meta"), 2).shape == (2, 3, 4, 4)
