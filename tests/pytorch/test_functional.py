@@ -145,3 +145,12 @@ def test_compiled_traced_transformed_and_of_subclasses():
     with torch.inference_mode():
         torch.testing.assert_close(ours(x), want(x), **close)
     assert lkt.max_pool2d(x.to("meta"), 2).shape == (2, 3, 4, 4)
+
+
+def test_graphs_of_any_batch(way):
+    model = lkt.convert(torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.MaxPool2d(2), torch.nn.AvgPool2d(2)))
+    x = torch.randn(3, 3, 8, 8)
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
+    assert way == ("layoutkit.batch_norm.default" in {str(node.target) for node in program.graph.nodes})
+    for given in (x, torch.randn(4096, 3, 8, 8)):
+        torch.testing.assert_close(program.module()(given), model(given), rtol=1e-4, atol=1e-4)

@@ -1,8 +1,7 @@
 """Batch normalisation and pooling as functions of torch, by our kernels where they were measured to be faster.
 
-Anything else is torch's own: small tensors, of which it has less around the work than `torch.nn.functional`, other types
-than float32, channels_last where torch's are as fast, tensors under transforms, subclasses. What was measured:
-docs/training.md.
+Anything else is torch's own: small tensors, those whose size is not known while a graph is made, other types than float32,
+channels_last where torch's are as fast, tensors under transforms, subclasses. What was measured: docs/training.md.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from typing import Any
 import torch
 from torch import _C, Tensor
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn import functional
 from torch.nn.functional import avg_pool2d as avg_pool2d_of_torch
 from torch.nn.functional import avg_pool3d as avg_pool3d_of_torch
@@ -27,11 +28,18 @@ FROM_LAST = 1 << 20  # of those in channels_last, with a ReLU behind it,
 FROM_POOLED = 1 << 17  # and for pooling
 
 
+def is_small(x: Tensor, least: int) -> bool:
+    """Whether a tensor has fewer elements; in graphs of any batch, whether it may have: a guard would be a limit."""
+    if is_compiling():
+        return not statically_known_true(x.numel() >= least)
+    return x.numel() < least
+
+
 def _is_plain(x: Any, spatial: tuple[int, ...], least: int) -> bool:
     """Whether the operators take a tensor, of so many elements at least."""
-    if type(x) is not Tensor and type(x) is not torch.nn.Parameter and not torch.compiler.is_compiling():
+    if type(x) is not Tensor and type(x) is not torch.nn.Parameter and not is_compiling():
         return False
-    if x.numel() < least:
+    if is_small(x, least):
         return False
     if (
         x.dim() - 2 not in spatial
@@ -90,7 +98,7 @@ def batch_norm(
     -------
     Tensor
     """
-    if type(input) is Tensor and input.numel() < FROM_PLAIN and input.numel() >= 2 * input.shape[1]:
+    if type(input) is Tensor and is_small(input, FROM_PLAIN) and input.numel() >= 2 * input.shape[1]:
         return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
     if training:
         y = batch_norm_by_kernel(input, running_mean, running_var, weight, bias, momentum, eps)
@@ -143,14 +151,14 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     -------
     Tensor
     """
-    if type(input) is Tensor and input.numel() < FROM_POOLED:
+    if type(input) is Tensor and is_small(input, FROM_POOLED):
         return torch.max_pool2d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
     y = _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
     return functional.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode) if y is None else y
 
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Tensor:
-    if type(input) is Tensor and input.numel() < FROM_POOLED:
+    if type(input) is Tensor and is_small(input, FROM_POOLED):
         return torch.max_pool3d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
     y = _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
     return functional.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode) if y is None else y
@@ -172,7 +180,7 @@ def avg_pool2d(
     -------
     Tensor
     """
-    if type(input) is Tensor and input.numel() < FROM_POOLED:
+    if type(input) is Tensor and is_small(input, FROM_POOLED):
         return avg_pool2d_of_torch(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if divisor_override is None:
         y = _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
@@ -184,7 +192,7 @@ def avg_pool2d(
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ) -> Tensor:
-    if type(input) is Tensor and input.numel() < FROM_POOLED:
+    if type(input) is Tensor and is_small(input, FROM_POOLED):
         return avg_pool3d_of_torch(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if divisor_override is None:
         y = _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad)

@@ -16,7 +16,7 @@ HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pr
 
 def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
     """A module's batch normalisation in training, then a ReLU if `limit` is not 0; None where torch's is as fast."""
-    if type(x) is torch.Tensor and x.numel() < functional.FROM_PLAIN:
+    if type(x) is torch.Tensor and functional.is_small(x, functional.FROM_PLAIN):
         return None
     tracks = module.track_running_stats
     if not module.training or x.dim() < 2 or x.shape[1] != module.num_features or (tracks and module.momentum is None):
