@@ -152,5 +152,5 @@ def test_graphs_of_any_batch(way):
     x = torch.randn(3, 3, 8, 8)
     program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
     assert way == ("layoutkit.batch_norm.default" in {str(node.target) for node in program.graph.nodes})
-    for given in (x, torch.randn(4096, 3, 8, 8)):
-        torch.testing.assert_close(program.module()(given), model(given), rtol=1e-4, atol=1e-4)
+    for batch in (x, torch.randn(4096, 3, 8, 8)):
+        torch.testing.assert_close(program.module()(batch), model(batch), rtol=1e-4, atol=1e-4)

@@ -1,7 +1,8 @@
 """Batch normalisation and pooling as functions of torch, by our kernels where they were measured to be faster.
 
-Anything else is torch's own: small tensors, those whose size is not known while a graph is made, other types than float32,
-channels_last where torch's are as fast, tensors under transforms, subclasses. What was measured: docs/training.md.
+Anything else is torch's own: small tensors, those of sizes that are not known while a graph is made, other types than
+float32, channels_last where torch's are as fast, tensors under transforms, subclasses. What was measured:
+docs/training.md.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def batch_norm_by_kernel(
     """
     if not _is_plain(x, (1, 2, 3), FROM_PLAIN):
         return None
-    if x.dim() > 3 and is_channels_last(x) and (not limit or x.numel() < FROM_LAST):
+    if x.dim() > 3 and is_channels_last(x) and (not limit or is_small(x, FROM_LAST)):
         return None
     for t in (weight, bias, mean, variance):
         if t is not None and (t.dtype != torch.float32 or t.device != x.device or t.shape != x.shape[1:2]):

@@ -15,7 +15,7 @@ from ..memory.pool import pool
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
 POOLED: dict[torch.dtype, np.dtype] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
-FROM_POOLED = 1 << 22  # bytes
+FROM_POOLED = 1 << 21  # bytes: blocks are of whole huge pages
 FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 

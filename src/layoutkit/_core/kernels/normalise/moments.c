@@ -153,26 +153,32 @@ LK_INLINE void column_vectors(const lk_moments *g, int64_t j, int n, const int v
  * squares is in `mean` and `squares`. Returns how many columns that were. */
 LK_INLINE int64_t long_columns(const lk_moments *g)
 {
-    enum { BLOCK = 8 };
+    enum { BLOCK = 8, AHEAD = 2048 }; /* rows; bytes of the longest row of which a block ahead stays in L1 */
+    const int64_t ahead = g->x_row <= AHEAD ? BLOCK * g->x_row : 0;
     const int64_t whole = g->count / LK_LANES * LK_LANES;
     for (int64_t i = 0; i < g->rows; i += BLOCK) {
         const int64_t rows = MIN(BLOCK, g->rows - i);
-        const char *x = g->x + i * g->x_row;
         for (int64_t j = 0; j < whole; j += LK_LANES) {
+            const char *x = g->x + i * g->x_row + j * ITEM;
             vd *const sum = (vd *)(g->mean + j), *const squares = (vd *)(g->squares + j);
             const vf v = load_numbers(g->x + j * ITEM, LK_LANES, ELEMENT);
-#pragma GCC unroll 2
-            for (int h = 0; h < 2; h++) {
-                const vd first = g->about_zero ? (vd){} : widened(v, h);
-                vd a = i ? sum[h] : (vd){}, b = i ? squares[h] : (vd){};
-                for (int64_t r = 0; r < rows; r++) {
-                    const vd d = widened(load_numbers(x + r * g->x_row + j * ITEM, LK_LANES, ELEMENT), h) - first;
-                    a += d, b = multiplied(d, d, b);
-                }
-                sum[h] = a, squares[h] = b;
-                if (i + BLOCK >= g->rows)
-                    finish(g, first, a, b, 1.0 / (double)g->rows, sum + h, squares + h);
+            vd first[2] = {}, a[2] = {}, b[2] = {};
+            if (!g->about_zero)
+                first[0] = widened(v, 0), first[1] = widened(v, 1);
+            if (i)
+                a[0] = sum[0], a[1] = sum[1], b[0] = squares[0], b[1] = squares[1];
+            for (int64_t r = 0; r < rows; r++, x += g->x_row) {
+                const vf w = load_numbers(x, LK_LANES, ELEMENT);
+                const vd low = widened(w, 0) - first[0], high = widened(w, 1) - first[1];
+                __builtin_prefetch(x + ahead);
+                a[0] += low, a[1] += high;
+                b[0] = multiplied(low, low, b[0]), b[1] = multiplied(high, high, b[1]);
             }
+            sum[0] = a[0], sum[1] = a[1], squares[0] = b[0], squares[1] = b[1];
+            if (i + BLOCK >= g->rows)
+#pragma GCC unroll 2
+                for (int h = 0; h < 2; h++)
+                    finish(g, first[h], a[h], b[h], 1.0 / (double)g->rows, sum + h, squares + h);
         }
     }
     return whole;

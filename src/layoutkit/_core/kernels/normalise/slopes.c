@@ -112,7 +112,8 @@ LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vecto
  * were. */
 LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
 {
-    enum { BLOCK = 8 };
+    enum { BLOCK = 8, AHEAD = 2048 }; /* rows; bytes of the longest row of which a block ahead stays in L1 */
+    const int64_t ahead = g->x_row <= AHEAD ? BLOCK : 0;
     const int64_t whole = g->count / LK_LANES * LK_LANES;
     const vf limit = reached(g);
     for (int64_t i = 0; i < g->rows; i += BLOCK) {
@@ -126,6 +127,8 @@ LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
                 sums[0] = to[0], sums[1] = to[1], products[0] = products_to[0], products[1] = products_to[1];
             for (int64_t r = 0; r < rows; r++, x += g->x_row, dy += g->dy_row) {
                 const vf apart = load_numbers(x, LK_LANES, ELEMENT) - l.mean;
+                __builtin_prefetch(x + ahead * g->x_row);
+                __builtin_prefetch(dy + ahead * g->dy_row);
                 add(sums, products, passed(load_numbers(dy, LK_LANES, ELEMENT), apart, &l, limit, relu), apart);
             }
             to[0] = sums[0], to[1] = sums[1], products_to[0] = products[0], products_to[1] = products[1];
