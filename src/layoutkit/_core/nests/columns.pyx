@@ -7,9 +7,9 @@ from ..ndarray cimport (
     NPY_FLOAT64, NPY_INT64, PyArray_TYPE, import_array, ndarray,
 )
 from ..runtime.team cimport threads_for
+from .checks cimport check_reals
 from .executor cimport ceil_div
 from .operation cimport Operation, chunks_of
-from .reals cimport check_reals
 
 import_array()
 

@@ -4,8 +4,6 @@ import numpy as np
 
 from .operation import Operation
 
-PLACED: tuple[str, ...]
-
 class BestAlong(Operation):
     def __init__(self, x: np.ndarray, y: np.ndarray, largest: bool, last: bool, threads: int) -> None: ...
 

@@ -2,26 +2,20 @@
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
-from ..ndarray cimport NPY_INT64, PyArray_IS_C_CONTIGUOUS, PyArray_TYPE, import_array, ndarray
+from ..ndarray cimport NPY_INT64, PyArray_TYPE, import_array, ndarray
 from ..runtime.team cimport threads_for
+from .checks cimport check_order
+from .compared cimport number
 from .executor cimport ceil_div
 from .operation cimport Operation, chunks_of
+
+from .element_types import COMPARED
 
 import_array()
 
 cdef enum:
     COLUMNS = 256  # of a task
     AXES = 3
-
-ctypedef fused number:
-    float
-    double
-    int64_t
-    int32_t
-    uint8_t
-    int8_t
-
-PLACED = ("float32", "float64", "int64", "int32", "uint8", "int8")
 
 
 cdef inline void look_at(const number *x, number *best, int32_t *place, int32_t i, int64_t count, bint largest,
@@ -65,7 +59,7 @@ cdef class BestAlong(Operation):
     Parameters
     ----------
     x : ndarray [outer, n, inner]
-        Of one of the types of `PLACED`, 0 < n < 2^31.
+        Of one of the types of `COMPARED`, 0 < n < 2^31.
     y : ndarray of int64 [outer, inner]
         Both in C order.
     largest : bool
@@ -81,13 +75,12 @@ cdef class BestAlong(Operation):
 
     def __init__(self, ndarray x not None, ndarray y not None, bint largest, bint last, int threads):
         self.bind((x, y))
-        if x.dtype.name not in PLACED or PyArray_TYPE(y) != NPY_INT64 or x.ndim != 3:
+        if x.dtype.name not in COMPARED or PyArray_TYPE(y) != NPY_INT64 or x.ndim != 3:
             raise ValueError(f"best: {x.dtype} of shape {(<object>x).shape} to {y.dtype}")
         if (<object>y).shape != (x.shape[0], x.shape[2]) or not 0 < x.shape[1] < 1 << 31:
             raise ValueError(f"best: {(<object>x).shape} to {(<object>y).shape}")
-        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y)):
-            raise ValueError("best: expected arrays in C order")
-        self.type_number, self.item, self.largest, self.last = PLACED.index(x.dtype.name), x.itemsize, largest, last
+        check_order((x, y), "best")
+        self.type_number, self.item, self.largest, self.last = COMPARED.index(x.dtype.name), x.itemsize, largest, last
         self.n, self.row = x.shape[1], x.shape[2]
         self.parts = ceil_div(self.row, COLUMNS)
         self.tasks = x.shape[0] * self.parts
@@ -195,7 +188,7 @@ cdef class PoolingPlaces(Operation):
     Parameters
     ----------
     x : ndarray [planes, depth, height, width]
-        Of one of the types of `PLACED`.
+        Of one of the types of `COMPARED`.
     y : ndarray [planes, ..]
         Of the type of `x`; the smallest number of the type where a window has no element.
     places : ndarray of int64 [planes, ..]
@@ -219,13 +212,12 @@ cdef class PoolingPlaces(Operation):
                  int threads):
         cdef int k
         self.bind((x, y, places))
-        if x.dtype.name not in PLACED or y.dtype != x.dtype or PyArray_TYPE(places) != NPY_INT64:
+        if x.dtype.name not in COMPARED or y.dtype != x.dtype or PyArray_TYPE(places) != NPY_INT64:
             raise ValueError(f"pooling: {x.dtype} to {y.dtype} and {places.dtype}")
         if x.ndim != 4 or y.ndim != 4 or x.shape[0] != y.shape[0] or (<object>places).shape != (<object>y).shape:
             raise ValueError(f"pooling: {(<object>x).shape} to {(<object>y).shape} and {(<object>places).shape}")
-        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y) and PyArray_IS_C_CONTIGUOUS(places)):
-            raise ValueError("pooling: expected arrays in C order")
-        self.type_number, self.item = PLACED.index(x.dtype.name), x.itemsize
+        check_order((x, y, places), "pooling")
+        self.type_number, self.item = COMPARED.index(x.dtype.name), x.itemsize
         if x.shape[1] * x.shape[2] * x.shape[3] >= 1 << 31:
             raise ValueError(f"pooling: places of {(<object>x).shape[1:]} elements, expected fewer than 2^31")
         self.least = least

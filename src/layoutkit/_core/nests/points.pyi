@@ -10,9 +10,3 @@ class Samples(Operation):
         self, x: np.ndarray, grid: np.ndarray, y: np.ndarray, mode: str, padding: str, aligned: bool, absolute: bool,
         threads: int,
     ) -> None: ...  # fmt: skip
-
-class Regions(Operation):
-    def __init__(
-        self, x: np.ndarray, corners: np.ndarray, counts: np.ndarray, images: np.ndarray, y: np.ndarray, most: int,
-        least_span: float, mean: bool, threads: int,
-    ) -> None: ...  # fmt: skip

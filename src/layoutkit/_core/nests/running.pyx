@@ -2,8 +2,9 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from ..ndarray cimport PyArray_IS_C_CONTIGUOUS, import_array, ndarray
+from ..ndarray cimport import_array, ndarray
 from ..runtime.team cimport threads_for
+from .checks cimport check_order
 from .executor cimport ceil_div
 from .operation cimport Operation, chunks_of
 
@@ -83,8 +84,7 @@ cdef class Running(Operation):
         shape = (<object>x).shape
         if x.dtype.name not in RUNNING or y.dtype != x.dtype or (<object>y).shape != shape or not 0 <= axis < len(shape):
             raise ValueError(f"running: {x.dtype} {shape} to {y.dtype} {(<object>y).shape} along axis {axis}")
-        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y)):
-            raise ValueError("running: expected arrays in C order")
+        check_order((x, y), "running")
         self.type_number, self.item, self.n = RUNNING.index(x.dtype.name), x.itemsize, shape[axis]
         self.exclusive, self.reverse, self.product = exclusive, reverse, product
         self.row = 1

@@ -7,10 +7,11 @@ belong there are inserted; many as a heap with the worst on top. Blocks without 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 from ..ndarray cimport (
-    NPY_FLOAT32, NPY_FLOAT64, NPY_INT8, NPY_INT32, NPY_INT64, NPY_UINT8, PyArray_IS_C_CONTIGUOUS, PyArray_NDIM,
-    PyArray_TYPE, import_array, ndarray,
+    NPY_FLOAT32, NPY_FLOAT64, NPY_INT8, NPY_INT32, NPY_INT64, NPY_UINT8, PyArray_NDIM, PyArray_TYPE, import_array, ndarray,
 )
 from ..runtime.team cimport threads_for
+from .checks cimport check_order
+from .compared cimport number
 from .operation cimport Operation, chunks_of
 
 import_array()
@@ -20,14 +21,6 @@ cdef enum:
     BLOCK = 32     # numbers that are passed over at a time
 
 LISTED = MAX_LIST
-
-ctypedef fused number:
-    float
-    double
-    int64_t
-    int32_t
-    uint8_t
-    int8_t
 
 
 cdef inline bint beats(number a, number b, bint largest) noexcept nogil:
@@ -150,8 +143,7 @@ cdef class TopOfRows(Operation):
             raise ValueError(f"top: numbers of {x.dtype}, expected float32, float64, int64, int32, uint8 or int8")
         if PyArray_TYPE(values) != self.type_number or PyArray_TYPE(places) != NPY_INT64:
             raise ValueError(f"top: values of {values.dtype} and places of {places.dtype}, expected {x.dtype} and int64")
-        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(values) and PyArray_IS_C_CONTIGUOUS(places)):
-            raise ValueError("top: expected arrays in C order")
+        check_order((x, values, places), "top")
         if not (PyArray_NDIM(x) == PyArray_NDIM(values) == PyArray_NDIM(places) == 2):
             raise ValueError("top: expected arrays of two axes")
         self.rows, self.n, self.k = x.shape[0], x.shape[1], values.shape[1]

@@ -3,8 +3,9 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from ..ndarray cimport PyArray_IS_C_CONTIGUOUS, import_array, ndarray
+from ..ndarray cimport import_array, ndarray
 from ..runtime.team cimport threads_for
+from .checks cimport check_order
 from .executor cimport ceil_div
 from .operation cimport Operation, chunks_of
 
@@ -35,8 +36,7 @@ cdef class Triangle(Operation):
         self.bind((x, y))
         if x.ndim < 2 or (<object>x).shape != (<object>y).shape or x.dtype != y.dtype:
             raise ValueError(f"triangle: {x.dtype} {(<object>x).shape} to {y.dtype} {(<object>y).shape}")
-        if not (PyArray_IS_C_CONTIGUOUS(x) and PyArray_IS_C_CONTIGUOUS(y)):
-            raise ValueError("triangle: expected arrays in C order")
+        check_order((x, y), "triangle")
         self.rows, self.columns = (<object>x).shape[-2:]
         self.all_rows = x.size // self.columns if x.size else 0
         self.item, self.upper, self.diagonal = x.itemsize, upper, min(max(diagonal, -self.rows), self.columns)

@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.places import PLACED, BestAlong
+from ..._core.nests.element_types import COMPARED
+from ..._core.nests.places import BestAlong
 from ...choosing.threads import check_threads
 from .base import Follows, constants, mean, normal, operator, physical_axes, required, result, same_shape
 
@@ -181,7 +182,7 @@ def _arg(inputs, attributes, out=None):
     axis = normal(attributes.get("axis", 0), x.ndim, op)
     shape = [1 if i == axis else n for i, n in enumerate(x.shape) if attributes.get("keepdims", 1) or i != axis]
     inner, n = prod(x.shape[axis + 1 :]), x.shape[axis]
-    if x.dtype.name in PLACED and inner > 1 and 0 < n < 1 << 31:
+    if x.dtype.name in COMPARED and inner > 1 and 0 < n < 1 << 31:
         y = result(out, shape, np.int64)
         flat = np.asarray(x, order="C").reshape(-1, n, inner), y.reshape(-1, inner)
         BestAlong(*flat, op == "ArgMax", last, check_threads(attributes.get("threads")))(*flat)

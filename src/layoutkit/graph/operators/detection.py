@@ -7,7 +7,8 @@ from math import prod
 import numpy as np
 
 from ..._core.nests.columns import Bins
-from ..._core.nests.points import Regions, Samples
+from ..._core.nests.points import Samples
+from ..._core.nests.regions import Regions
 from ..._core.nests.suppression import Suppression
 from ...choosing.threads import check_threads
 from .base import REALS, Unsupported, as_reals, constants, operator, required, result

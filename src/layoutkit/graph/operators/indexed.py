@@ -7,7 +7,9 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.indexed import REDUCED, REDUCTIONS, Elements, Slices
+from ..._core.nests.element_types import REDUCED, REDUCTIONS
+from ..._core.nests.elements import Elements
+from ..._core.nests.slices import Slices
 from ...choosing.threads import check_threads
 from .base import normal, operator, required, result, same_shape
 

@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.places import PLACED, PoolingPlaces
+from ..._core.nests.element_types import COMPARED
+from ..._core.nests.places import PoolingPlaces
 from ...choosing.threads import check_threads
 from .base import Follows, Unsupported, mean, operator, physical_axes, required, result
 from .windows import window
@@ -91,7 +92,7 @@ def _with_indices(x, least, attributes, out):
     windows = [(1, 1, 1, 0)] * len(ones) + [
         (k, s, d, before) for k, s, d, (before, _) in zip(of.kernel, of.stride, of.dilation, of.pads)
     ]
-    real = np.ascontiguousarray(x, x.dtype if x.dtype.name in PLACED else np.float32)
+    real = np.ascontiguousarray(x, x.dtype if x.dtype.name in COMPARED else np.float32)
     maxima = y if real.dtype == x.dtype else np.empty(y.shape, real.dtype)
     arrays = [a.reshape(prod(a.shape[:2]), *ones, *a.shape[2:]) for a in (real, maxima, places)]
     PoolingPlaces(*arrays, windows, by_column, least, check_threads(attributes.get("threads")))(*arrays)

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ..._core.nests.element_types import COMPARED
 from ..._core.nests.top import LISTED, TopOfRows
 from ...choosing.threads import check_threads
 from .base import constants, normal, operator, required
@@ -57,7 +58,6 @@ def _top_shape(node, inputs):
     return [(x.dtype, shape), (np.int64, shape)]
 
 
-COMPARED = "float32", "float64", "int64", "int32", "uint8", "int8"  # by the compiled loop as they are
 WIDER = {"float16": "float32", "bfloat16": "float32", "bool": "uint8", "int16": "int32", "uint16": "int32",
          "uint32": "int64"}  # fmt: skip
 

@@ -4,17 +4,8 @@ import numpy as np
 
 from .operation import Operation
 
-REDUCED: tuple[str, ...]
-REDUCTIONS: dict[str, int]
-
 class Slices(Operation):
     def __init__(
         self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray,
         sizes: Sequence[int], batches: int, count: int, shared: bool, reduction: str, threads: int,
-    ) -> None: ...  # fmt: skip
-
-class Elements(Operation):
-    def __init__(
-        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray, axis: int,
-        reduction: str, threads: int,
     ) -> None: ...  # fmt: skip

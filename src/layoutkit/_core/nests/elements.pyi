@@ -1,0 +1,9 @@
+import numpy as np
+
+from .operation import Operation
+
+class Elements(Operation):
+    def __init__(
+        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray, axis: int,
+        reduction: str, threads: int,
+    ) -> None: ...  # fmt: skip
