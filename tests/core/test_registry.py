@@ -11,7 +11,8 @@ VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64}  # of a set that begin
 
 @pytest.mark.parametrize("kernel", registry.kernels(all_isas=True), ids=lambda k: k.name)
 def test_lanes_are_the_elements_of_a_vector(kernel):
-    if kernel.types[0] == "x" or kernel.types in ("f32", "f64") or kernel.family in ("fold", "rank", "weigh", "sample"):
+    of_their_own = "fold", "rank", "weigh", "sample", "divide"
+    if kernel.types[0] == "x" or kernel.types in ("f32", "f64") or kernel.family in of_their_own:
         assert kernel.kr == 1
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits

@@ -47,7 +47,8 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(POOLING_BACK, pooling_back) X(EXTENT, extent) X(MOMENTS, moments) X(SCALE, scale) X(SOFTMAX, softmax) X(REDUCE, reduce) \
     X(SLOPE_SUMS, slope_sums) X(SLOPES, slopes) \
     X(RECURRENT, recurrent) X(TAKE, take) X(BLEND_ROWS, blend_rows) X(BLEND_PIXELS, blend_pixels) \
-    X(WEIGHTS, weights) X(WEIGH, weigh) X(WIDEN, widen) X(CAST, cast) X(FOLD, fold) X(RANK, rank) X(SAMPLE, sample) X(ROUND, round)
+    X(WEIGHTS, weights) X(WEIGH, weigh) X(WIDEN, widen) X(CAST, cast) X(FOLD, fold) X(RANK, rank) X(SAMPLE, sample) X(ROUND, round) \
+    X(DIVIDE, divide)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
 /* Rows that multiply, beside the register tile: the layout of A and B that a loop nest provides, and the cost of a tile.

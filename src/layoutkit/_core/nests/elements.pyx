@@ -57,7 +57,7 @@ cdef class Elements(Operation):
     updates : ndarray or None
         Of the shape of `at`.
     y : ndarray
-        Of the shape of `at`; with updates, of that of `x`.
+        Of the shape of `at`; with updates, of that of `x`, or `x` itself.
     bad : ndarray of int64 [1]
         Becomes the place in `at` of an index that is out of range, if there is one.
     axis : int
@@ -126,7 +126,7 @@ cdef class Elements(Operation):
         return [loop[:2] for loop in loops[::-1]]
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        if self.writes:
+        if self.writes and at[3] != at[0]:
             memcpy(at[3], at[0], self.whole_bytes)
         self.run_chunks(self.threads, self.tasks, self.chunks, at, workspace, 0)
 

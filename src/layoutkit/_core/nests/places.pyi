@@ -4,6 +4,8 @@ import numpy as np
 
 from .operation import Operation
 
+COMPARED: tuple[str, ...]
+
 class BestAlong(Operation):
     def __init__(self, x: np.ndarray, y: np.ndarray, largest: bool, last: bool, threads: int) -> None: ...
 

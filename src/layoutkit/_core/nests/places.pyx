@@ -128,13 +128,13 @@ cdef inline void inside(const Windows *w, int axis, int64_t i, int64_t *first, i
 
 cdef inline void pool_tap(const number *x, int64_t stride, number *best, int32_t *place, int32_t at,
                           int64_t count) noexcept nogil:
-    """Keep what is larger, or the first, of a tap of `count` windows; its place in the plane is `at` in the first one."""
+    """Keep what is larger, or the first, or NaN, of a tap of `count` windows; its place in the plane is `at` in the first one."""
     cdef int64_t j
     cdef bint larger
     cdef number value
     for j in range(count):
         value = x[j * stride]
-        larger = (value > best[j]) | (place[j] < 0)
+        larger = (value > best[j]) | (place[j] < 0) | (value != value)
         best[j] = value if larger else best[j]
         place[j] = at + <int32_t>j * <int32_t>stride if larger else place[j]
 
@@ -190,9 +190,9 @@ cdef class PoolingPlaces(Operation):
     x : ndarray [planes, depth, height, width]
         Of one of the types of `COMPARED`.
     y : ndarray [planes, ..]
-        Of the type of `x`; the smallest number of the type where a window has no element.
+        Of the type of `x`; NaN where a window has one, the smallest number of the type where it has no element.
     places : ndarray of int64 [planes, ..]
-        The indices of the elements in the flattened `x`; all in C order.
+        The indices of the elements in the flattened `x`, of several NaN that of the last one; all in C order.
     windows : sequence of (kernel, stride, dilation, padding before)
         By axis.
     by_column : bool

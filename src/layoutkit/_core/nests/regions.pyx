@@ -11,12 +11,14 @@ from ..runtime.team cimport threads_for
 from .checks cimport check_reals
 from .executor cimport aligned, ceil_div
 from .operation cimport Operation, chunks_of
-from .pixel_sums cimport aligned_table, over_channels
+from .pixel_sums cimport TOGETHER, aligned_table, over_channels
 
 import_array()
 
 cdef enum:
-    CHANNELS = 64  # of a task of a region
+    CHANNELS = 64          # of a task of a region
+    TABLE_TAPS = 1 << 20   # of a table, if it is of more than one bin
+    TASK_TAPS = 1 << 25    # of all channels of a task, if those are more than are summed together
 
 cdef struct Bin:  # the pixels that count along an axis
     int64_t *at
@@ -77,7 +79,9 @@ cdef class Regions(Operation):
     threads : int
     """
 
-    cdef int64_t regions, channels, height, width, rows, columns, most, groups, chunks, taps, table_bytes
+    cdef int64_t regions, channels, height, width, rows, columns, most, chunks, taps, table_bytes
+    cdef int64_t each, groups          # channels of a task, and how many times as many there are
+    cdef int64_t each_columns, parts   # bins of a row of a task, the same
     cdef double least_span
     cdef bint doubles, mean
     cdef int threads
@@ -99,52 +103,61 @@ cdef class Regions(Operation):
             raise ValueError(f"regions: corners of {corners.dtype}, at most {np.max(counts, initial=0)} points of"
                              f" {counts.dtype}, images of {images.dtype}")
         self.doubles = PyArray_TYPE(x) == NPY_FLOAT64
-        cost = 4.0 * y.size * max(1, 4 * most * most)
-        parts = threads_for(threads, cost)
-        self.groups = ceil_div(self.channels, CHANNELS) if self.regions < 4 * parts else 1
-        self.threads = <int>max(1, min(parts, self.regions * self.groups))
-        self.chunks = chunks_of(cost)
         self.taps = 4 * most * most
-        self.table_bytes = aligned(8 * 8 * most) + aligned_table(self.columns, self.taps)
+        if mean:  # those of one pixel are merged
+            self.taps = min(2 * most, 2 * self.height + 2) * min(2 * most, 2 * self.width + 2)
+        self.taps = max(<int64_t>1, self.taps)
+        cost = 4.0 * y.size * self.taps
+        parts = threads_for(threads, cost)
+        self.each_columns = max(<int64_t>1, min(self.columns, TABLE_TAPS // self.taps))
+        self.each = CHANNELS if self.regions * self.rows < 4 * parts else self.channels
+        self.each = max(<int64_t>TOGETHER, min(self.each, TASK_TAPS // (self.taps * self.each_columns)))
+        self.groups, self.parts = ceil_div(self.channels, self.each), ceil_div(self.columns, self.each_columns)
+        self.threads = <int>max(1, min(parts, self.regions * self.groups * self.rows * self.parts))
+        self.chunks = chunks_of(cost)
+        self.table_bytes = aligned(8 * 8 * most) + aligned_table(self.each_columns, self.taps)
         self.workspace = self.threads * self.table_bytes
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
+        cdef int64_t tasks = self.regions * self.groups * self.rows * self.parts
         if self.channels and self.columns:
-            self.run_chunks(self.threads, self.regions * self.groups, self.chunks, at, workspace, self.table_bytes)
+            self.run_chunks(self.threads, tasks, self.chunks, at, workspace, self.table_bytes)
 
     cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
-        cdef int64_t region = task // self.groups, group = task % self.groups, row
-        cdef int64_t each = ceil_div(self.channels, self.groups), begin = group * each
+        """Some bins of a row of a region, of some channels."""
+        cdef int64_t part = task % self.parts * self.each_columns, row = task // self.parts % self.rows
+        cdef int64_t region = task // (self.parts * self.rows * self.groups)
+        cdef int64_t channel = task // (self.parts * self.rows) % self.groups * self.each
+        cdef int64_t channels = min(self.each, self.channels - channel), bins = min(self.each_columns, self.columns - part)
+        cdef int64_t plane = self.height * self.width, all_bins = self.rows * self.columns, i, j
+        cdef int64_t *first = <int64_t *>workspace + 8 * self.most
+        cdef int64_t *offset = first + bins + 1
+        cdef char *weight = <char *>(offset + bins * self.taps)
+        self.make_table(region, row, part, bins, at, <int64_t *>workspace, first, offset, weight)
+        i = ((<const int64_t *>at[3])[region] * self.channels + channel) * plane
+        j = (region * self.channels + channel) * all_bins + row * self.columns + part
+        if self.doubles:
+            over_channels(<const double *>at[0] + i, plane, first, offset, <const double *>weight, bins,
+                          <double *>at[4] + j, all_bins, channels, not self.mean)
+        else:
+            over_channels(<const float *>at[0] + i, plane, first, offset, <const float *>weight, bins,
+                          <float *>at[4] + j, all_bins, channels, not self.mean)
+
+    cdef void make_table(self, int64_t region, int64_t row, int64_t begin, int64_t bins, char **at, int64_t *room,
+                         int64_t *first, int64_t *offset, char *weight) noexcept nogil:
+        """Fill the table of bins of a row."""
         cdef const double *corners = <const double *>at[1] + 4 * region
         cdef const int64_t *counts = <const int64_t *>at[2] + 2 * region
-        cdef double high = max(corners[3] - corners[1], self.least_span), wide = max(corners[2] - corners[0], self.least_span)
-        cdef int64_t image = (<const int64_t *>at[3])[region]
-        for row in range(self.rows):
-            self.run_row(row, corners[1] + row * (high / self.rows), high / self.rows / max(counts[0], <int64_t>1), counts[0],
-                         corners[0], wide / self.columns, counts[1], begin, min(each, self.channels - begin), image, region,
-                         at, workspace)
-
-    cdef void run_row(self, int64_t row, double top, double down, int64_t high, double left, double bin_width, int64_t wide,
-                      int64_t channel, int64_t channels, int64_t image, int64_t region, char **at,
-                      char *workspace) noexcept nogil:
-        """A row of bins of some channels of a region."""
-        cdef int64_t room = 2 * self.most, column, used = 0, i, j, plane = self.height * self.width
-        cdef int64_t bins = self.rows * self.columns
+        cdef int64_t high = max(counts[0], <int64_t>0), wide = max(counts[1], <int64_t>0), used = 0, bin, i, j
+        cdef double down = max(corners[3] - corners[1], self.least_span) / self.rows
+        cdef double right = max(corners[2] - corners[0], self.least_span) / self.columns, w
         cdef Bin rows, columns
-        cdef int64_t *first
-        cdef int64_t *offset
-        cdef char *weight
-        cdef double w
-        rows.at, rows.weight = <int64_t *>workspace, <double *>workspace + room
-        columns.at, columns.weight = <int64_t *>workspace + 2 * room, <double *>workspace + 3 * room
-        first = <int64_t *>workspace + 4 * room
-        offset = first + self.columns + 1
-        weight = <char *>(offset + self.columns * self.taps)
-        fill_bin(&rows, top, down, max(high, <int64_t>0), self.height, self.mean)
-        for column in range(self.columns):
-            fill_bin(&columns, left + column * bin_width, bin_width / max(wide, <int64_t>1), max(wide, <int64_t>0), self.width,
-                     self.mean)
-            first[column] = used
+        rows.at, rows.weight = room, <double *>room + 2 * self.most
+        columns.at, columns.weight = room + 4 * self.most, <double *>room + 6 * self.most
+        fill_bin(&rows, corners[1] + row * down, down / max(high, <int64_t>1), high, self.height, self.mean)
+        for bin in range(bins):
+            fill_bin(&columns, corners[0] + (begin + bin) * right, right / max(wide, <int64_t>1), wide, self.width, self.mean)
+            first[bin] = used
             for i in range(rows.count):
                 for j in range(columns.count):
                     offset[used] = rows.at[i] * self.width + columns.at[j]
@@ -154,11 +167,4 @@ cdef class Regions(Operation):
                     else:
                         (<float *>weight)[used] = <float>w
                     used += 1
-        first[self.columns] = used
-        i, j = (image * self.channels + channel) * plane, (region * self.channels + channel) * bins + row * self.columns
-        if self.doubles:
-            over_channels(<const double *>at[0] + i, plane, first, offset, <const double *>weight, self.columns,
-                          <double *>at[4] + j, bins, channels, not self.mean)
-        else:
-            over_channels(<const float *>at[0] + i, plane, first, offset, <const float *>weight, self.columns,
-                          <float *>at[4] + j, bins, channels, not self.mean)
+        first[bins] = used

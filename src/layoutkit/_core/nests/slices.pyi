@@ -4,6 +4,9 @@ import numpy as np
 
 from .operation import Operation
 
+REDUCED: tuple[str, ...]
+REDUCTIONS: tuple[str, ...]
+
 class Slices(Operation):
     def __init__(
         self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray,

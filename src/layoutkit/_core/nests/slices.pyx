@@ -88,7 +88,7 @@ cdef class Slices(Operation):
         Or without batches, if all have the same indices: `shared`.
     updates : ndarray [batches, count, slice] or None
     y : ndarray
-        Of slices as `updates`; with these, as `x`.
+        Of slices as `updates`; with these, as `x`, or `x` itself.
     bad : ndarray of int64 [1]
         Becomes the place in `at` of an index that is out of range, if there is one.
     sizes : sequence of int
@@ -144,7 +144,8 @@ cdef class Slices(Operation):
         if not self.writes:
             self.run_chunks(self.threads, self.tasks, self.chunks, at, workspace, 0)
             return
-        memcpy(at[3], at[0], self.whole_bytes)
+        if at[3] != at[0]:
+            memcpy(at[3], at[0], self.whole_bytes)
         for task in range(self.tasks):
             self.write(task, at)
             if task % LOOK_EVERY == LOOK_EVERY - 1 and interrupted():

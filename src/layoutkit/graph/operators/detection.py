@@ -12,6 +12,7 @@ from ..._core.nests.regions import Regions
 from ..._core.nests.suppression import Suppression
 from ...choosing.threads import check_threads
 from .base import REALS, Unsupported, as_reals, constants, operator, required, result
+from .indexed import spread
 from .windows import window
 
 MAX_SAMPLES = 1 << 12  # of a region of interest, along an axis
@@ -270,7 +271,7 @@ def _max_unpool(inputs, attributes, out=None):
     inner = _unpooled(x.shape, attributes)
     y = result(out if output_shape is None else None, inner, x.dtype)
     y.fill(0)
-    y.reshape(-1)[at.reshape(-1)] = x.reshape(-1)
+    spread(x, at, y)
     if output_shape is None:
         return [y]
     whole = np.zeros([int(n) for n in output_shape], x.dtype)

@@ -6,7 +6,11 @@ import math
 
 import numpy as np
 
+from ..._core.nests.divide import DIVIDED, Divide
+from ...choosing.threads import check_threads
 from .base import OPERATORS, Follows, Unsupported, broadcast_shape, operator, required, result
+
+MAX_DIVIDED = 10  # axes that the compiled loop of quotients takes
 
 
 def _same(attributes, layout, shapes):
@@ -61,9 +65,26 @@ def _mean(inputs, attributes):
     return [(_binary(inputs, {"op": "Sum"})[0] / len(inputs)).astype(inputs[0].dtype)]
 
 
+def _divided(what, inputs, attributes, out):
+    """What a compiled loop makes of two arrays; None if it has no such types."""
+    x, d = (np.asarray(a, order="C") for a in inputs)
+    shape = np.broadcast_shapes(x.shape, d.shape)
+    if x.dtype != d.dtype or x.dtype.name not in DIVIDED or len(shape) > MAX_DIVIDED:
+        return None
+    y = result(out, shape, x.dtype)
+    to = y if y.flags.c_contiguous else np.empty(shape, x.dtype)
+    Divide(x, d, to, what, check_threads(attributes.get("threads")))(x, d, to)
+    if to is not y:
+        np.copyto(y, to)
+    return [y]
+
+
 @each("Div", into=True)
 def _div(inputs, attributes, out=None):
+    """Of integers rounded towards 0, and 0 where the divisor is."""
     a, b = inputs
+    if a.dtype.kind in "iu" and (y := _divided("quotient", inputs, attributes, out)):
+        return y
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
             return [np.divide(a, b, out=out and out[0])]
@@ -82,6 +103,10 @@ def _pow(inputs, attributes, out=None):
 
 @each("Mod", into=True)
 def _mod(inputs, attributes, out=None):
+    kind, fmod = inputs[0].dtype.kind, attributes.get("fmod")
+    what = "remainder" if fmod else "modulo"
+    if (kind in "iu" or (fmod and kind == "f")) and (y := _divided(what, inputs, attributes, out)):
+        return y
     with np.errstate(all="ignore"):
         return [(np.fmod if attributes.get("fmod") else np.mod)(*inputs, out=out and out[0])]
 

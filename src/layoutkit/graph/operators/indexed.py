@@ -13,6 +13,7 @@ from ..._core.nests.slices import Slices
 from ...choosing.threads import check_threads
 from .base import normal, operator, required, result, same_shape
 
+PIECE = 1 << 22  # elements that are written at a time
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -66,6 +67,13 @@ def _gather(inputs, attributes, out=None):
     return [y]
 
 
+@operator("Compress", open=True)
+def _compress(inputs, attributes):
+    """Where a condition holds, which may be shorter than the axis."""
+    x, at, axis = inputs[0], np.flatnonzero(inputs[1]), attributes.get("axis")
+    return _gather([x.reshape(-1) if axis is None else x, at], {**attributes, "axis": axis or 0})
+
+
 def _elements_shape(node, inputs):
     x, at = required(inputs[0]), required(inputs[1])
     axis = normal(node.attributes.get("axis", 0), len(x.shape), node.op)
@@ -107,6 +115,16 @@ def _reduced_narrow(x, at, updates, reduction, y):
 def _in_nests(x, reduction):
     """Whether the nests write updates of a type."""
     return reduction == "none" or x.dtype.name in REDUCED
+
+
+def spread(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> None:
+    """Write elements to those of `y`, in C order, whose indices `at` has; some at a time, for signals in between."""
+    x, at, flat, bad = _whole(x).reshape(-1), at.reshape(-1), _whole(y).reshape(-1), np.full(1, -1, np.int64)
+    for begin in range(0, x.size, PIECE):
+        some, places = (np.ascontiguousarray(a[begin : begin + PIECE]) for a in (x, at))
+        arrays = flat, places.astype(np.int64, copy=False), some, flat, bad
+        Elements(*arrays, 0, "none", 1)(*arrays)
+        _check(bad, arrays[1], flat.shape)
 
 
 @operator("ScatterElements", "Scatter", shape=_elements_shape, into=True)

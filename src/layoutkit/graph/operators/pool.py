@@ -10,7 +10,7 @@ import numpy as np
 from ..._core.nests.element_types import COMPARED
 from ..._core.nests.places import PoolingPlaces
 from ...choosing.threads import check_threads
-from .base import Follows, Unsupported, mean, operator, physical_axes, required, result
+from .base import Follows, Unsupported, as_reals, mean, operator, physical_axes, required, result
 from .windows import window
 
 
@@ -69,14 +69,21 @@ def _pool_shape(node, inputs):
 
 @operator("MaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape, into=True)
 def _max_pool(inputs, attributes, out=None):
+    """NaN is larger than all numbers."""
     x = inputs[0]
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     if attributes.get("indices"):
         return _with_indices(x, least, attributes, out)
-    y = _empty(attributes, x, least)
-    for to, part in _taps(attributes, x):
+    real = _compared(x)
+    y = _empty(attributes, real, least)
+    for to, part in _taps(attributes, real):
         np.maximum(y[to], part, out=y[to])
-    return [y]
+    return [y.astype(x.dtype, copy=False)]
+
+
+def _compared(x):
+    """Numbers that the loops compare: those of two bytes as float32."""
+    return np.asarray(x, x.dtype if x.dtype.name in COMPARED else np.float32)
 
 
 def _with_indices(x, least, attributes, out):
@@ -92,7 +99,7 @@ def _with_indices(x, least, attributes, out):
     windows = [(1, 1, 1, 0)] * len(ones) + [
         (k, s, d, before) for k, s, d, (before, _) in zip(of.kernel, of.stride, of.dilation, of.pads)
     ]
-    real = np.ascontiguousarray(x, x.dtype if x.dtype.name in COMPARED else np.float32)
+    real = np.ascontiguousarray(_compared(x))
     maxima = y if real.dtype == x.dtype else np.empty(y.shape, real.dtype)
     arrays = [a.reshape(prod(a.shape[:2]), *ones, *a.shape[2:]) for a in (real, maxima, places)]
     PoolingPlaces(*arrays, windows, by_column, least, check_threads(attributes.get("threads")))(*arrays)
@@ -101,25 +108,25 @@ def _with_indices(x, least, attributes, out):
 
 @operator("AveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
 def _average_pool(inputs, attributes):
-    x = inputs[0]
+    x = as_reals(inputs[0])
     y = _empty(attributes, x, 0)
     for to, part in _taps(attributes, x):
         y[to] += part
     at, w = _axes(attributes, x)
     for a, c in zip(at, counts(attributes, w.size)):
         y /= np.maximum(np.array(c, x.dtype), 1).reshape(-1, *[1] * (x.ndim - 1 - a))
-    return [y]
+    return [y.astype(inputs[0].dtype, copy=False)]
 
 
 @operator("LpPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
 def _lp_pool(inputs, attributes):
-    x, p = inputs[0], attributes.get("p", 2)
+    x, p = as_reals(inputs[0]), attributes.get("p", 2)
     if not p > 0:
         raise ValueError(f"p {p}: expected a positive number")
     y = _empty(attributes, x, 0)
     for to, part in _taps(attributes, x):
         y[to] += np.abs(part) ** p
-    return [(y ** (1 / p)).astype(x.dtype)]
+    return [(y ** (1 / p)).astype(inputs[0].dtype)]
 
 
 def _global_pool_shape(node, inputs):

@@ -25,14 +25,6 @@ def _non_zero(inputs, attributes):
     return [np.array(np.nonzero(np.atleast_1d(inputs[0])), np.int64)]
 
 
-@operator("Compress", open=True)
-def _compress(inputs, attributes):
-    x, condition = inputs
-    axis = attributes.get("axis")
-    axis = None if axis is None else normal(axis, x.ndim, "Compress")
-    return [np.compress(condition, x, axis)]
-
-
 @operator("Unique", open=True)
 def _unique(inputs, attributes):
     """In ascending order, or in the order in which they come first."""

@@ -17,14 +17,16 @@ BYTES = "uint8", "int8"
 
 
 def is_cast(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Whether a Cast is to a real type, from another one that is not rounded twice, or from integers; integers of reals
-    are rounded towards zero, which the kernels do not."""
+    """Whether a Cast is to a real type, from another one that is not rounded twice, or from integers, or to bool; integers
+    of reals are rounded towards zero, which the kernels do not."""
     x, y = known[node.inputs[0]], known[node.outputs[0]]
     if x.value is not None or x.stored is not None or y.stored is not None or not 1 <= len(x.shape) <= MAX_RANK:
         return False
     src, dst = str(x.dtype), str(y.dtype)
-    if src == dst or dst not in REALS:
+    if src == dst or (dst not in REALS and dst != "bool"):
         return False
+    if dst == "bool":
+        return src in REALS or src in INTEGERS
     return src in INTEGERS or (src in REALS and {src, dst} != {"float16", "float64"})
 
 

@@ -31,6 +31,10 @@ def _identity(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _quantisation(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """The float32 numbers may be stored in another type already."""
     integers, names = meant_by(node, program.known), (node.inputs[0], node.outputs[0])
+    if integers is None and node.op == "QuantizeLinear" and (numbers := _along_constants(program, node)):
+        operand, result = program.operand(names[0], kinds[0]), program.result(names[1], kinds[0])
+        _converted(program, node, operand, result, numbers)
+        return
     if integers is None:
         _along_axis(program, node, kinds)
         return
@@ -38,6 +42,20 @@ def _quantisation(program: Building, node: Node, kinds: tuple[int, int]) -> None
     stored = [integers if i == at else program.known[name].stored_type for i, name in enumerate(names)]
     operand, result = program.operand(names[0], kinds[0]), program.result(names[1], kinds[0])
     _converted(program, node, operand, result, conversion(*stored))
+
+
+def _along_constants(program: Building, node: Node) -> dict[str, Any] | None:
+    """The arguments of `reorder` that quantise by constants along an axis; None if they vary, or do not divide."""
+    scale, zero = (program.known[name].value if name else None for name in (node.inputs[1], node.input(2)))
+    if scale is None or (node.input(2) and zero is None) or scale.ndim != 1 or not np.isfinite(scale).all():
+        return None
+    if not (scale > 0).all():
+        return None
+    types = tuple(str(program.known[name].dtype) for name in (node.inputs[0], node.outputs[0]))
+    rank = len(program.known[node.inputs[0]].shape)
+    axis = node.attributes.get("axis", 1) % rank
+    zero = np.zeros(len(scale), np.int64) if zero is None else zero.astype(np.int64)
+    return {"dtype": types, "scale": scale, "zero_point": zero, "axis": axis}
 
 
 def _converted(program: Building, node: Node, operand: Place, result: Place, numbers: dict[str, Any]) -> None:
