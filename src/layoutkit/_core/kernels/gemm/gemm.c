@@ -137,7 +137,7 @@ LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && 
 /* Whether there are totals: of chunks, with C, or for the one variant of end_rows that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
-    return chunked || adds_c(g, chunked) || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
+    return chunked || adds_c(g, chunked) || (!ROUNDS && !NARROWS(g) && (tail || g->positive));
 }
 
 /* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
