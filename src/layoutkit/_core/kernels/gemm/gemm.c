@@ -134,10 +134,10 @@ LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 /* Whether the sums of a tile go by chunks. */
 LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && (g->resume || steps > g->chunk); }
 
-/* Whether there are totals: of chunks, with C, or for the one variant of end_rows that does everything. */
+/* Whether there are totals: of chunks, or for the one variant of end_rows that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
-    return chunked || adds_c(g, chunked) || (!ROUNDS && !NARROWS(g) && (tail || g->positive));
+    return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->positive));
 }
 
 /* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
@@ -152,7 +152,7 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const int chunked, cons
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
             acc[i * nv + j] = bias_row ? splat(bias_row[i]) : bias_col ? bias_col[j] : (vf){};
-    if (g->resume || adds_c(g, chunked))
+    if (g->resume || (adds && adds_c(g, chunked)))
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++) {
                 const char *const c = g->c + g->c_row[i] + g->c_col[j];
@@ -200,7 +200,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
         p[i] = g->a + g->row[i] + g->tap[0];
     for (;;) {
         const int64_t part = chunked ? MIN(stop, k + sum.left) : stop;
-        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, chunked, tail, part - k, mr, nv);
+        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k, mr, nv);
         const int64_t unrolled = part - (last ? END_STEPS : 0);
         for (; (unrolled - k) % LK_UNROLL; k++)
             step_at(acc, p, k, b + *row++, mr, nv);
@@ -216,7 +216,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
                 bu[u] = b + row[u];
                 LK_PIN_ADDRESS(bu[u]);
             }
-            last_steps(acc, total, adds, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
+            last_steps(acc, total, adds, chunked, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
             return;
         }
         if (k == stop)
@@ -290,7 +290,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
     const int chunked = by_chunks(g, g->taps * of_tap), adds = has_totals(g, chunked, tail);
     /* the tap whose last steps end_rows does; -1: none */
-    const int64_t last_tap = ends_by_rows(g, chunked, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
+    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
     const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;
@@ -347,7 +347,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                         bu[u] = r.b + u * r.ldb;
                         LK_PIN_ADDRESS(bu[u]);
                     }
-                    last_steps(acc, total, adds, g, p, k, bu, tail, mr, nv, flip);
+                    last_steps(acc, total, adds, chunked, g, p, k, bu, tail, mr, nv, flip);
                     return;
                 }
             } while (k < stop);
