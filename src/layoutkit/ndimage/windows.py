@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .fixed import Fixed
 
-EACH, SUMS, DIFFERENCES, PLAIN, BAND = range(5)  # as LK_WEIGH_.. of filters.h
+EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)  # as LK_WEIGH_.. of filters.h
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers
@@ -44,18 +44,18 @@ class Windows:
         return replace(self, n=n, x=x.strides[self.axis], y=y.strides[self.axis], source=source)
 
     def banded(self) -> Windows:
-        """The same sums in the order of the elements, of several results at a time; not those of scipy bit for bit."""
+        """The same sums of several results at a time, of rows in the order of the elements.
+
+        Those of SUMS and DIFFERENCES are the same bit for bit, others, which have no other end, are not.
+        """
+        if self.kind in (SUMS, DIFFERENCES):
+            return replace(self, kind=BAND_SUMS if self.kind == SUMS else BAND_DIFFERENCES, place=np.arange(self.span))
         if self.kind == PLAIN:
             return replace(self, kind=BAND, weight=np.ones(self.span))
         if self.weight is None or self.end != NONE:
             return self
         weight = np.zeros(self.span)
-        half, pairs = self.place[0], self.place[1:]
-        if self.kind == EACH:
-            weight[self.place] = self.weight
-        else:
-            weight[half], weight[pairs[::2]] = self.weight[0], self.weight[1:]
-            weight[pairs[1::2]] = self.weight[1:] if self.kind == SUMS else -self.weight[1:]
+        weight[self.place] = self.weight
         return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
 
     def weights_in(self, dtype: str) -> np.ndarray:

@@ -172,12 +172,12 @@ cdef class Separable(Operation):
             self.strip = min(self.count, max(<int64_t>STRIP_BYTES, CACHED_BYTES // rows) // self.item // 64 * 64)
         self.strips = ceil_div(self.count, max(1, self.strip))
         bytes_of_row = self.strip * max(self.item, self.x_item)
-        self.group = LK_BAND_ROWS if self.folds or self.planes.combine.kind == LK_WEIGH_BAND else 1
+        self.group = LK_BAND_ROWS if self.folds or self.planes.combine.kind >= LK_WEIGH_BAND else 1
         self.group = max(1, min(self.group, self.planes.n))
         self.groups = ceil_div(self.planes.n, self.group)
         self.long_lines, self.long_points = self.is_long(lines, between), self.is_long(points, between)
         self.bands = 1
-        if lines.exists and not self.long_lines and (self.folds or lines.combine.kind == LK_WEIGH_BAND):
+        if lines.exists and not self.long_lines and (self.folds or lines.combine.kind >= LK_WEIGH_BAND):
             self.bands = LK_BAND_ROWS
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
@@ -446,7 +446,7 @@ cdef class Separable(Operation):
         """One row of each of some planes, over planes."""
         cdef Window *planes = &self.planes
         cdef lk_combine c = planes.combine
-        cdef bint band = self.folds or c.kind == LK_WEIGH_BAND
+        cdef bint band = self.folds or c.kind >= LK_WEIGH_BAND
         cdef int64_t t, source
         for t in range(c.taps + (rows - 1 if band else 0)):
             source = planes.source[plane + (t if band else planes.place[t])]

@@ -16,6 +16,9 @@
  *     LK_WEIGH_BAND         each row has a weight, and `rows` results, y_row bytes apart, are of windows that begin a row
  *                           further on each: of taps + rows - 1 rows. At most LK_BAND_ROWS. Products are fused with sums
  *                           where there are instructions for it, also of doubles
+ *     LK_WEIGH_BAND_SUMS, LK_WEIGH_BAND_DIFFERENCES   `rows` results of that many rows, each what LK_WEIGH_SUMS or
+ *                           LK_WEIGH_DIFFERENCES make of the middle row of a window, then of the pairs of rows equally far
+ *                           from it, the outermost first
  *   `end` is what becomes of a sum:
  *     LK_END_NONE    nothing
  *     LK_END_MEAN    it is multiplied by 1 / `size`
@@ -64,7 +67,10 @@ typedef struct {
 } lk_combine;
 typedef void (*lk_combine_fn)(const lk_combine *);
 
-enum { LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND };
+enum {
+    LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
+    LK_WEIGH_BAND_DIFFERENCES,
+};
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };
 enum { LK_FOLD_LEAST, LK_FOLD_LARGEST };

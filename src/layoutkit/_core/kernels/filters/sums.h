@@ -41,6 +41,71 @@ LK_INLINE vf load_pair(const char *a, const char *b, const int n, const int e, c
 
 enum { MOST_VECTORS = 4 };
 
+#if defined(__AVX512F__)
+/* How many elements before `middle` row a begins, and behind it row b, if that is as many, and at most a vector; else 0. */
+LK_INLINE int64_t apart(const char *middle, const char *a, const char *b)
+{
+    const int64_t bytes = b - middle;
+    return middle - a == bytes && bytes > 0 && bytes <= LK_VB && bytes % LK_ITEM == 0 ? bytes / LK_ITEM : 0;
+}
+
+/* The vector of which only the last n elements are read. */
+LK_INLINE vf load_last(const char *p, int64_t n)
+{
+#if LK_BITS == 32
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)(0xffffu << (LK_LANES - n)), p);
+#else
+    return (vf)_mm512_maskz_loadu_pd((__mmask8)(0xffu << (LK_LANES - n)), p);
+#endif
+}
+
+/* The vector that begins n elements before `now`, which follows `before`. */
+LK_INLINE vf elements_before(vf before, vf now, int64_t n)
+{
+    vi from;
+#pragma GCC unroll 16
+    for (int k = 0; k < LK_LANES; k++)
+        from[k] = k;
+    from += (lane_integer)(LK_LANES - n);
+    return (vf)LK_OP(permutex2var)((native)before, (__m512i)from, (native)now);
+}
+#endif
+
+/* Adds the products of pairs of rows, four vectors of reals at a time. Of pairs that are one row, equally far before and behind
+ * the first one, the row before is shuffled from the first one's vectors: loads that cross cache lines take longer. */
+LK_INLINE void add_pairs(const lk_combine *p, vf *sum, int64_t at, const int e, const int kind)
+{
+    const real *weight = p->weight;
+    const char *const *x = p->x, *const middle = x[0] + at;
+#if defined(__AVX512F__)
+    vf v[MOST_VECTORS + 1];
+    int64_t reach = 0;
+#pragma GCC unroll 4
+    for (int k = 0; k < MOST_VECTORS; k++)
+        v[k + 1] = load_elements(middle + k * LK_VB, e);
+#endif
+    for (int64_t t = 1; t + 1 < p->taps; t += 2) {
+        const char *a = x[t] + at, *b = x[t + 1] + at;
+        const vf w = weight[(t + 1) / 2] - (vf){};
+#if defined(__AVX512F__)
+        const int64_t n = apart(middle, a, b);
+        if (n) {
+            if (n > reach)
+                v[0] = load_last(middle - LK_VB, n), reach = n;
+#pragma GCC unroll 4
+            for (int k = 0; k < MOST_VECTORS; k++) {
+                const vf first = elements_before(v[k], v[k + 1], n), second = load_elements(b + k * LK_VB, e);
+                sum[k] = add_product(w, kind == LK_WEIGH_SUMS ? first + second : first - second, sum[k]);
+            }
+            continue;
+        }
+#endif
+#pragma GCC unroll 4
+        for (int k = 0; k < MOST_VECTORS; k++)
+            sum[k] = add_product(w, load_pair(a + k * LK_VB, b + k * LK_VB, LK_LANES, e, kind), sum[k]);
+    }
+}
+
 /* Sums of vectors from element i on; n, less than a vector: of one, and of its first n elements. */
 LK_INLINE void weighed_sums(
     const lk_combine *p, vf *sum, int64_t i, const int vectors, const int n, const int e, const int kind)
@@ -69,6 +134,8 @@ LK_INLINE void weighed_sums(
                     sum[k] += v;
             }
         }
+    else if (e == LK_OWN && vectors == MOST_VECTORS && n == LK_LANES)
+        add_pairs(p, sum, at, e, kind);
     else
         for (int64_t t = 1; t + 1 < taps; t += 2) {
             const char *a = x[t] + at, *b = x[t + 1] + at;

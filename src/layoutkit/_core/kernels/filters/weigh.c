@@ -6,9 +6,8 @@
  * sums is a second look at the row, which is in L1 then.
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
  */
-#include "filters.h"
+#include "bands.h"
 #include "stores.h"
-#include "sums.h"
 
 LK_INLINE vf ended(vf sum, const int end, const int to, const real size)
 {
@@ -52,9 +51,6 @@ static __attribute__((noinline)) void end_any_row(const lk_combine *p)
         }
 }
 
-/* What sums are multiplied by. */
-LK_INLINE real factor_of(const lk_combine *p) { return p->end == LK_END_MEAN ? 1 / (real)p->size : 1; }
-
 /* Vectors from element i on. */
 LK_INLINE void weigh_vectors(
     const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, const int how)
@@ -67,84 +63,6 @@ LK_INLINE void weigh_vectors(
     for (int k = 0; k < vectors; k++) {
         sum[k] *= factor;
         put_vector(p->y + i * LK_ITEM + k * LK_VB, &sum[k], how);
-    }
-}
-
-/* A step of a band: one row times its weights in the windows [first, last) of `rows`. */
-LK_INLINE void band_step(const char *x, const real *weight, vf (*sum)[4], int first, int last, const int vectors, const int e)
-{
-    vf v[4];
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++)
-        v[k] = load_elements(x + k * LK_LANES * bytes_of(e), e);
-#pragma GCC unroll 4
-    for (int r = 0; r < LK_BAND_ROWS; r++)
-        if (r >= first && r < last) {
-            const vf w = weight[-r] - (vf){};
-#pragma GCC unroll 4
-            for (int k = 0; k < vectors; k++)
-                sum[r][k] = fused(w, v[k], sum[r][k]);
-        }
-}
-
-/* Vectors from element i on of `rows` results; each begins with its first product, and ends with its last. */
-LK_INLINE void band_vectors(const lk_combine *p, int64_t i, real factor, const int rows, const int vectors, const int e)
-{
-    const char *const *x = p->x;
-    const real *weight = p->weight;
-    const int64_t taps = p->taps, at = i * bytes_of(e);
-    vf sum[LK_BAND_ROWS][4];
-    if (p->ahead)
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++)
-            prefetch_vectors(p->ahead + r * p->ahead_row + at, vectors);
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int k = 0; k < vectors; k++)
-            sum[r][k] = (vf){} - (real)0.0;
-    int64_t j = 0;
-    for (; j < rows - 1; j++) /* of windows that have begun */
-        band_step(x[j] + at, weight + j, sum, (int)MAX(0, j - taps + 1), (int)j + 1, vectors, e);
-    for (; j < taps; j++)
-        band_step(x[j] + at, weight + j, sum, 0, rows, vectors, e);
-    for (; j < taps + rows - 1; j++) /* of those that have not ended */
-        band_step(x[j] + at, weight + j, sum, (int)(j - taps) + 1, rows, vectors, e);
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int k = 0; k < vectors; k++)
-            *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k] * factor;
-}
-
-#if defined(__AVX512F__)
-enum { BAND_VECTORS = 4 };
-#else
-enum { BAND_VECTORS = 2 };
-#endif
-
-LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e)
-{
-    const real factor = factor_of(p);
-    int64_t i = 0;
-    for (; i <= p->count - BAND_VECTORS * LK_LANES; i += BAND_VECTORS * LK_LANES)
-        band_vectors(p, i, factor, rows, BAND_VECTORS, e);
-    for (; i <= p->count - LK_LANES; i += LK_LANES)
-        band_vectors(p, i, factor, rows, 1, e);
-    if (i < p->count)
-        band_vectors(p, p->count - LK_LANES, factor, rows, 1, e);
-}
-
-LK_INLINE void band_elements(const lk_combine *p, const int e)
-{
-    if (p->rows == LK_BAND_ROWS) {
-        band_rows(p, LK_BAND_ROWS, e);
-        return;
-    }
-    lk_combine one = *p;
-    for (int64_t r = 0; r < p->rows; r++, one.x++, one.y += p->y_row) {
-        band_rows(&one, 1, e);
-        one.ahead = NULL;
     }
 }
 
@@ -183,11 +101,23 @@ static vf load_any(const char *p, int n, int element)
 static __attribute__((noinline)) void band_short(const lk_combine *p)
 {
     const real *weight = p->weight;
+    const int64_t half = p->taps / 2;
+    const int n = (int)p->count, e = p->element;
     for (int64_t r = 0; r < p->rows; r++) {
+        const char *const *x = p->x + r, *const *last = x + p->taps - 1;
         vf sum = (vf){} - (real)0.0;
-        for (int64_t t = 0; t < p->taps; t++)
-            sum = fused(weight[t] - (vf){}, load_any(p->x[r + t], (int)p->count, p->element), sum);
-        store_some(p->y + r * p->y_row, sum * factor_of(p), (int)p->count, LK_OWN);
+        if (p->kind == LK_WEIGH_BAND) {
+            for (int64_t t = 0; t < p->taps; t++)
+                sum = fused(weight[t] - (vf){}, load_any(x[t], n, e), sum);
+        } else {
+            sum = load_any(x[half], n, e) * weight[0];
+            LK_SEPARATE(sum);
+            for (int64_t t = 0; t < half; t++) {
+                const vf a = load_any(x[t], n, e), b = load_any(last[-t], n, e);
+                sum = add_product(weight[t + 1] - (vf){}, p->kind == LK_WEIGH_BAND_SUMS ? a + b : a - b, sum);
+            }
+        }
+        store_some(p->y + r * p->y_row, sum * factor_of(p), n, LK_OWN);
     }
 }
 
@@ -198,7 +128,9 @@ LK_INLINE void weigh_elements(const lk_combine *p, const int e)
     case LK_WEIGH_SUMS: weigh_rows(p, e, LK_WEIGH_SUMS); break;
     case LK_WEIGH_DIFFERENCES: weigh_rows(p, e, LK_WEIGH_DIFFERENCES); break;
     case LK_WEIGH_PLAIN: weigh_rows(p, e, LK_WEIGH_PLAIN); break;
-    case LK_WEIGH_BAND: band_elements(p, e); break;
+    case LK_WEIGH_BAND: band_elements(p, e, LK_WEIGH_BAND); break;
+    case LK_WEIGH_BAND_SUMS: band_elements(p, e, LK_WEIGH_BAND_SUMS); break;
+    case LK_WEIGH_BAND_DIFFERENCES: band_elements(p, e, LK_WEIGH_BAND_DIFFERENCES); break;
     }
 }
 
@@ -206,14 +138,14 @@ void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
 {
     const lk_combine local = *args, *p = &local; /* which no store changes */
 #define WEIGH(e) weigh_elements(p, e)
-    if (p->count < LK_LANES && p->kind == LK_WEIGH_BAND)
+    if (p->count < LK_LANES && p->kind >= LK_WEIGH_BAND)
         band_short(p);
     else if (p->count < LK_LANES)
         weigh_short(p);
     else
         LK_OF_ELEMENT(p->element, WEIGH)
     lk_combine row = local;
-    for (int64_t r = 0; p->end > LK_END_MEAN && r < (p->kind == LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
+    for (int64_t r = 0; p->end > LK_END_MEAN && r < (p->kind >= LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
         end_any_row(&row);
 }
 
