@@ -56,7 +56,8 @@ def cases(rng: random.Random, count: int) -> Iterator[dict]:
         "laplace": lambda rank: {},
         "correlate": lambda rank: dict(weights=[rng.choice([3, 5])] * rank),
         "grey_opening": lambda rank: dict(size=rng.choice([3, 7])),
-        "zoom": lambda rank: dict(zoom=rng.choice([0.5, 0.8]), order=1),
+        # elements are areas, as OpenCV has them: other zooms are of other points
+        "zoom": lambda rank: dict(zoom=rng.choice([0.5, 0.8]), order=1, grid_mode=True, mode="nearest"),
         "affine_transform": lambda rank: dict(order=rng.choice([0, 1])),
     }
     names = list(filters) * (count // len(filters) + 1)

@@ -17,7 +17,7 @@ DTYPES = {
     "f32": np.float32, "f64": np.float64, "u64": np.uint64, "s64": np.int64,
 }  # fmt: skip
 NARROW = ["u8", "s8", "u16", "s16", "f32"]
-EACH, SUMS, DIFFERENCES, PLAIN, BAND = range(5)
+EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES, BAND_PLAIN = range(8)
 NONE, MEAN, WHOLE, CAST = range(4)
 
 
@@ -85,26 +85,60 @@ def test_weigh(kernel, taps, count, kind, data, end):
 
 @pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
 @fewer(3)
-@given(st.integers(1, 9), counts, st.integers(1, 4), st.booleans(), st.data(), ends)
-def test_band(kernel, taps, count, rows, mean, data, end):
+@given(st.integers(1, 9), counts, st.integers(1, 4), st.booleans(), st.data(), ends, st.integers(BAND, BAND_PLAIN))
+def test_band(kernel, taps, count, rows, mean, data, end, kind):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     real = np.dtype(DTYPES[kernel.types])
     element = data.draw(st.sampled_from(NARROW if kernel.types == "f32" else [*DTYPES][:8]))
     x = numbers(rng, (taps + rows - 1, count), DTYPES[element])
-    weight = rng.integers(-8, 9, taps) / 4  # sums are exact
+    taps -= kind in (BAND_SUMS, BAND_DIFFERENCES) and taps % 2 == 0
+    weight = given = rng.integers(-8, 9, taps) / 4  # sums are exact
+    if kind == BAND_PLAIN:
+        weight = np.ones(taps)
+    elif kind != BAND:
+        half = taps // 2
+        given, pairs = weight[half:].copy(), weight[:half]
+        given[1:] = pairs
+        weight[half + 1 :] = pairs[::-1] * (1 if kind == BAND_SUMS else -1)
+    x = x[: taps + rows - 1]
     want = np.stack([(weight[:, None] * x[r : r + taps].astype(np.float64)).sum(0) for r in range(rows)])
     want = (want.astype(real) * (real.type(1) / real.type(7))) if mean else want.astype(real)
     at, _held = guarded_rows(x, end)
     pitch = count * real.itemsize + 64
     y = guarded(np.full((rows - 1) * pitch + count * real.itemsize, 0xA5, np.uint8), end)
     harness.run(
-        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight.astype(real), kind=BAND,
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=given.astype(real), kind=kind,
         element=TYPES[element], rows=rows, y_row=pitch, end=MEAN if mean else NONE, size=7, ahead=at[0],
     )  # fmt: skip
     for r in range(rows):
         row = y.array[r * pitch : r * pitch + count * real.itemsize].view(real)
         np.testing.assert_array_equal(row, want[r])
     assert all((y.array[r * pitch + count * real.itemsize : (r + 1) * pitch] == 0xA5).all() for r in range(rows - 1))
+
+
+@pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(0, 20), st.integers(1, 3), counts, st.sampled_from([SUMS, DIFFERENCES, PLAIN]), st.data(), ends)
+def test_windows_along_a_row(kernel, half, unit, count, kind, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    real = np.dtype(DTYPES[kernel.types])
+    weight = rng.integers(-8, 9, 1 + half) / 4  # sums are exact
+    x = numbers(rng, (1, count + 2 * half * unit), real)
+    middle = x[0, half * unit :][:count].astype(np.float64) * weight[0]
+    want, places = middle, [half]
+    for t in range(half):
+        a, b = (x[0, p * unit :][:count].astype(np.float64) for p in (t, 2 * half - t))
+        want, places = want + weight[1 + t] * (a + b if kind == SUMS else a - b), [*places, t, 2 * half - t]
+    if kind == PLAIN:
+        places = range(1 + 2 * half)
+        want = sum(x[0, p * unit :][:count].astype(np.float64) for p in places)
+    (row,), _held = guarded_rows(x, end)
+    at, y = row + np.array(places) * unit * real.itemsize, np.zeros(count, real)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y, taps=len(at), count=count, weight=weight.astype(real), kind=kind,
+        element=TYPES[kernel.types],
+    )  # fmt: skip
+    np.testing.assert_array_equal(y, want.astype(real))
 
 
 @pytest.mark.parametrize("kernel", REALS, ids=lambda k: k.name)
@@ -354,12 +388,12 @@ def test_sample(kernel, rank, order, count, seed, end, line, own):
     x = rng.integers(-9, 9, size).astype(DTYPES[kernel.types])
     points = rng.integers(-8, 40, (rank, count)) / 4.0
     points = np.clip(points, 0, (size - 1)[:, None])
-    lines, number = np.zeros((rank, 3)), int(rng.integers(5))
+    lines, number = np.zeros((rank, 2)), int(rng.integers(5))
     if line:  # from one point of the array to another
         ends = rng.integers(0, size, (2, rank)) / 1.0
         lines[:, 1] = np.trunc((ends[1] - ends[0]) * 1024 / max(1, count - 1)) / 1024
-        lines[:, 2], lines[:, 0] = ends[0], -number * lines[:, 1]
-        points = lines[:, :1] + (number + np.arange(count)) * lines[:, 1:2] + lines[:, 2:]
+        lines[:, 0] = ends[0] - number * lines[:, 1]
+        points = lines[:, :1] + (number + np.arange(count)) * lines[:, 1:]
     margin = harness.SIZES["LK_SAMPLE_MARGIN"]
     near = [np.clip(np.arange(-margin, n + margin), 0, n - 1) for n in size]
     offsets = [at * (s // x.itemsize) for at, s in zip(near, x.strides)]

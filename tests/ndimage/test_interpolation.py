@@ -51,6 +51,30 @@ def test_zoom(data, x, options, grid_mode, isa, threads):
     compare("zoom", x, zoom, isa=isa, threads=threads, grid_mode=grid_mode, **options)
 
 
+real_or_bool = images(st.sampled_from(["bool", "float64"]), ranks=(1, 2), empty=False)
+
+
+@given(real_or_bool, st.integers(0, 99), st.data(), isas, threads)
+def test_linear_affine_maps_have_the_roundings_of_scipy(x, seed, data, isa, threads):
+    rng = np.random.default_rng(seed)
+    given = np.eye(x.ndim) + 0.2 * rng.standard_normal((x.ndim, x.ndim)), rng.standard_normal(x.ndim)
+    rest = dict(order=data.draw(st.integers(0, 1)), mode=data.draw(st.sampled_from(MODES)))
+    with using_isa(isa):
+        got = ndi.affine_transform(x, *given, threads=threads, **rest)
+    np.testing.assert_array_equal(got, scipy.affine_transform(np.array(x), *given, **rest))
+
+
+@pytest.mark.parametrize("cval", [300, -1, 2.5, 255.5, 1e9, np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_constants_that_bytes_do_not_hold(cval):
+    x = np.random.default_rng(0).integers(0, 250, (6, 7)).astype(np.uint8)
+    for name, argument in (("zoom", 1.7), ("shift", 1.3), ("affine_transform", [[1.1, 0.1], [0, 0.9]])):
+        for order in (0, 1, 3):
+            rest = dict(order=order, mode="grid-constant", cval=cval)
+            want = getattr(scipy, name)(x, argument, **rest)
+            np.testing.assert_array_equal(getattr(ndi, name)(x, argument, **rest), want)
+
+
 @given(
     images(st.sampled_from(["uint8", "int8", "uint16", "int16"]), ranks=(1, 2, 3), empty=False),
     st.data(),

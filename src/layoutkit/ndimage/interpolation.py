@@ -111,7 +111,9 @@ def _sampled(
     if prefilter and order > 1:
         if mode in ("nearest", "grid-constant"):
             pad = PADDED
-            x = np.pad(x, pad, "edge") if mode == "nearest" else np.pad(x, pad, constant_values=x.dtype.type(cval))
+            with np.errstate(invalid="ignore"):  # a constant that integers do not hold wraps around, as in scipy
+                around = np.asarray(cval).astype(x.dtype)
+            x = np.pad(x, pad, "edge") if mode == "nearest" else np.pad(x, pad, constant_values=around)
         filtered = np.empty(x.shape, np.float64)
         _coefficients(x, filtered, range(x.ndim), mode, threads, what)
         x = filtered

@@ -12,7 +12,8 @@ import numpy as np
 
 from .._core.nests.axes import is_contiguous, merged
 from .._core.nests.convert import TYPES
-from .._core.nests.separable import LONG, Separable
+from .._core.nests.separable import Separable
+from .._core.nests.separable_plan import LONG
 from ..choosing.machine import last_level_cache
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .fixed import Fixed
 
-EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)  # as LK_WEIGH_.. of filters.h
+EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES, BAND_PLAIN = range(8)  # as LK_WEIGH_.. of filters.h
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers
@@ -19,7 +19,7 @@ MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are ma
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows along an axis of an array, as `_core/nests/separable.pyx` takes them."""
+    """Windows along an axis of an array, as `_core/nests/separable_plan.pyx` takes them."""
 
     axis: int
     mode: str
@@ -48,10 +48,10 @@ class Windows:
 
         Those of SUMS and DIFFERENCES are the same bit for bit, others, which have no other end, are not.
         """
-        if self.kind in (SUMS, DIFFERENCES):
+        if self.weight is not None and self.kind in (SUMS, DIFFERENCES):
             return replace(self, kind=BAND_SUMS if self.kind == SUMS else BAND_DIFFERENCES, place=np.arange(self.span))
         if self.kind == PLAIN:
-            return replace(self, kind=BAND, weight=np.ones(self.span))
+            return replace(self, kind=BAND_PLAIN)
         if self.weight is None or self.end != NONE:
             return self
         weight = np.zeros(self.span)

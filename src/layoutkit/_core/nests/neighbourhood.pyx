@@ -15,7 +15,7 @@ from ..runtime.registry cimport best_row, element_bytes
 from ..runtime.team cimport threads_for
 from .executor cimport aligned, ceil_div, elements
 from .operation cimport Operation, chunks_of, tasks_wanted
-from .separable import TYPES
+from .separable_plan import TYPES
 
 import_array()
 

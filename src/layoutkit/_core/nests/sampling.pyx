@@ -111,7 +111,7 @@ cdef class Sampling(Operation):
         cdef int64_t index[MAX_AXES]
         cdef int64_t rest = row, i, k, last = self.axes - 1
         cdef const double *m = self.matrix
-        cdef double line[3 * LK_SAMPLE_RANK]
+        cdef double line[2 * LK_SAMPLE_RANK]
         cdef double *to
         cdef double sum
         p.line, p.number = line if m != NULL else NULL, begin
@@ -127,10 +127,10 @@ cdef class Sampling(Operation):
             if self.is_list:
                 at[i] = self.point[i] + begin
             elif m != NULL:
-                sum = 0
+                sum = m[self.axes]  # in the order of scipy
                 for k in range(last):
                     sum += index[k] * m[k]
-                line[3 * i], line[3 * i + 1], line[3 * i + 2] = sum, m[last], m[self.axes]
+                line[2 * i], line[2 * i + 1] = sum, m[last]
                 m += self.axes + 1
             elif i == last:
                 at[i] = self.point[i] + begin

@@ -1,16 +1,3 @@
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from .separable_plan import SeparablePlan
 
-import numpy as np
-
-from .operation import Operation
-
-LONG: int
-TYPES: dict[str, int]
-
-class Separable(Operation):
-    def __new__(
-        cls, arrays: Sequence[np.ndarray], kind: str, types: tuple[str, str, str], outer: Sequence[tuple[int, ...]],
-        windows: Sequence[Any], count: int, unit: int, constant: Callable[[int, int, int], np.ndarray], threads: int,
-        streams: bool = False,
-    ) -> Self: ...  # fmt: skip
+class Separable(SeparablePlan): ...

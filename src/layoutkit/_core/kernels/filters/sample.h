@@ -9,8 +9,8 @@
  * Points are mapped into the array by `mode` along each axis; elements around them, of which some are outside of it, by
  * `offset`: that of element k from LK_SAMPLE_MARGIN before the first to as many behind the last, in elements of x.
  *
- * Points on a line: where `line` is not NULL, coordinate k of point i is line[3 * k] + (number + i) * line[3 * k + 1] +
- * line[3 * k + 2], with roundings after each, and `at` is not read. Rows of u8, s8, u16 and s16 have no order 3. */
+ * Points on a line: where `line` is not NULL, coordinate k of point i is line[2 * k] + (number + i) * line[2 * k + 1],
+ * with roundings after each, and `at` is not read. Rows of u8, s8, u16 and s16 have no order 3. */
 typedef struct {
     const void *x; /* of the row's type */
     const int64_t *const *offset;

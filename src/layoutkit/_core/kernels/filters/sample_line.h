@@ -16,17 +16,17 @@ typedef struct {
 /* One coordinate of point i, with the roundings of `coordinates`. */
 LK_INLINE double coordinate(const lk_sample *p, int axis, int64_t i)
 {
-    const double *const line = p->line + 3 * axis;
+    const double *const line = p->line + 2 * axis;
     double along = (double)(p->number + i) * line[1];
     LK_SEPARATE(along);
-    return line[0] + along + line[2];
+    return line[0] + along;
 }
 
 /* Whether a coordinate, 1: has reached the array, 2: is still in it, on the way from point 0 to the last. */
 LK_INLINE int is_on_way(const lk_sample *p, int axis, int64_t i, double last, const int which)
 {
     const double c = coordinate(p, axis, i);
-    return (p->line[3 * axis + 1] >= 0) == (which == 1) ? c >= 0 : c <= last;
+    return (p->line[2 * axis + 1] >= 0) == (which == 1) ? c >= 0 : c <= last;
 }
 
 /* The points [*low, *high) of a line whose elements are all inside. Roundings keep the order of coordinates. */
@@ -89,8 +89,8 @@ LK_INLINE line_ints as_ints(doubles v)
 LK_INLINE void set_points(const lk_sample *p, line_points *of, int64_t first, int n, const int rank, const int order)
 {
     doubles number = {};
-    double step[LINE_RANK], line[3 * LINE_RANK];
-    memcpy(line, p->line, (size_t)rank * 3 * 8); /* which no store changes */
+    double step[LINE_RANK], line[2 * LINE_RANK];
+    memcpy(line, p->line, (size_t)rank * 2 * 8); /* which no store changes */
     for (int k = 0; k < rank; k++)
         step[k] = (double)step_of(p, k);
     for (int i = 0; i < POINTS; i++)
@@ -99,9 +99,9 @@ LK_INLINE void set_points(const lk_sample *p, line_points *of, int64_t first, in
         doubles at = {};
 #pragma GCC unroll 3
         for (int k = 0; k < rank; k++) {
-            doubles along = number * line[3 * k + 1];
+            doubles along = number * line[2 * k + 1];
             LK_SEPARATE(along);
-            const doubles c = line[3 * k] + along + line[3 * k + 2], below = rounded_down(c + (order ? 0 : 0.5));
+            const doubles c = line[2 * k] + along, below = rounded_down(c + (order ? 0 : 0.5));
             if (order)
                 *(doubles *)(of->behind[k] + i) = c - below;
             at += below * step[k]; /* whole numbers below 2^53 */

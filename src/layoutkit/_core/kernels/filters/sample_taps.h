@@ -141,12 +141,12 @@ LK_INLINE doubles coordinates(const lk_sample *p, int axis, int64_t first, int n
 {
     doubles c = {};
     if (p->line) {
-        const double *const line = p->line + 3 * axis;
+        const double *const line = p->line + 2 * axis;
         for (int i = 0; i < POINTS; i++)
             c[i] = i;
         doubles along = (c + (double)(p->number + first)) * line[1];
         LK_SEPARATE(along);
-        return line[0] + along + line[2];
+        return line[0] + along;
     }
     if (n == POINTS)
         return *(const doubles *)(p->at[axis] + first);

@@ -59,15 +59,15 @@ LK_INLINE vf load_last(const char *p, int64_t n)
 #endif
 }
 
-/* The vector that begins n elements before `now`, which follows `before`. */
-LK_INLINE vf elements_before(vf before, vf now, int64_t n)
+/* The vector that begins n elements behind the beginning of `now`, which `next` follows. */
+LK_INLINE vf elements_from(vf now, vf next, int64_t n)
 {
     vi from;
 #pragma GCC unroll 16
     for (int k = 0; k < LK_LANES; k++)
         from[k] = k;
-    from += (lane_integer)(LK_LANES - n);
-    return (vf)LK_OP(permutex2var)((native)before, (__m512i)from, (native)now);
+    from += (lane_integer)n;
+    return (vf)LK_OP(permutex2var)((native)now, (__m512i)from, (native)next);
 }
 #endif
 
@@ -76,8 +76,9 @@ LK_INLINE vf elements_before(vf before, vf now, int64_t n)
 LK_INLINE void add_pairs(const lk_combine *p, vf *sum, int64_t at, const int e, const int kind)
 {
     const real *weight = p->weight;
-    const char *const *x = p->x, *const middle = x[0] + at;
+    const char *const *x = p->x;
 #if defined(__AVX512F__)
+    const char *const middle = x[0] + at;
     vf v[MOST_VECTORS + 1];
     int64_t reach = 0;
 #pragma GCC unroll 4
@@ -94,7 +95,7 @@ LK_INLINE void add_pairs(const lk_combine *p, vf *sum, int64_t at, const int e, 
                 v[0] = load_last(middle - LK_VB, n), reach = n;
 #pragma GCC unroll 4
             for (int k = 0; k < MOST_VECTORS; k++) {
-                const vf first = elements_before(v[k], v[k + 1], n), second = load_elements(b + k * LK_VB, e);
+                const vf first = elements_from(v[k], v[k + 1], LK_LANES - n), second = load_elements(b + k * LK_VB, e);
                 sum[k] = add_product(w, kind == LK_WEIGH_SUMS ? first + second : first - second, sum[k]);
             }
             continue;
