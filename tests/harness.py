@@ -102,6 +102,26 @@ def packed(name, src, dst, n, *, at=0, s=(0, 1), d=0, signed=False):
     run(name, "lk_packed", src=src, dst=dst, at=at, d0=d, is_signed=signed, **pairs("n0 n1 s0 s1", (*n, *s)))
 
 
+def rounding_of(rounding):
+    """How sums become bytes: by these mul, off, least, most, zero, sign, shifts; None: not."""
+    if rounding is None:
+        return None
+    mul, off, least, most, zero, sign, shifts = rounding
+    off, adds = ([0] * len(mul), False) if off is None else (off, True)
+    lists = {k: [float(x) if k in ("mul", "off") else int(x) for x in v]
+             for k, v in dict(mul=mul, off=off, least=least, most=most).items()}  # fmt: skip
+    return structure_of("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
+
+
+def gemm_groups(name, *, row, tap, rounding=None, **fields):
+    """A gemm_groups row; `rounding` as `rounding_of` takes it."""
+    out = rounding_of(rounding)
+    run(
+        name, "lk_gemm", row=row, rows=len(row), tap=tap, taps=len(tap), blocks=1,
+        out=None if out is None else ctypes.addressof(out), **fields,
+    )  # fmt: skip
+
+
 def gemm(name, *, row, tap, chunks=(NEVER, NEVER), blocks=1, prefetch_c=False, **fields):
     """A gemm row; `prefetch_c`: prefetch C for writing."""
     run(
@@ -130,15 +150,9 @@ def plane_strips(name, *, x_strides, y_strides, x_lanes, **fields):
 
 def depthwise_dot(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segments=1, s_whole=True, **fields):
     """A depthwise_dot; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
-    apart); rounding: the sums become bytes by these mul, off, least, most, zero, sign, shifts."""
+    apart); rounding as `rounding_of` takes it."""
     values = pairs("s_row s_col columns first end begin step apart", (*s_strides, *span, *taps))
-    out = None
-    if rounding is not None:
-        mul, off, least, most, zero, sign, shifts = rounding
-        off, adds = ([0] * len(mul), False) if off is None else (off, True)
-        lists = {k: [float(x) if k in ("mul", "off") else int(x) for x in v]
-                 for k, v in dict(mul=mul, off=off, least=least, most=most).items()}  # fmt: skip
-        out = structure_of("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
+    out = rounding_of(rounding)
     run(
         name, "lk_depthwise_dot", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=len(at),
         segments=segments, s_whole=s_whole, out=None if out is None else ctypes.addressof(out), **values, **fields,

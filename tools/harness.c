@@ -117,6 +117,7 @@ static int check(const lk_kernel *k)
 {
     switch (k->family) {
     case LK_GEMM: return k->tile->components ? 0 : check_gemm(k); /* of components: test_tiles.py */
+    case LK_GEMM_GROUPS: return check_gemm_groups(k);
     case LK_DEPTHWISE: return check_depthwise(k);
     case LK_STRIPS: return check_strips(k);
     case LK_PLANE_STRIPS: return check_plane_strips(k);

@@ -67,6 +67,42 @@ def test_bytes_are_made_in_registers(isa, data):
     np.testing.assert_array_equal(got, want)
 
 
+@given(st.data())
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+@pytest.mark.parametrize("isa", registry.isas())
+def test_groups_of_whole_units(isa, data):
+    """Of 4, 8 and 16 channels, side by side in vectors, the last of which is not full."""
+
+    def draw(low, high):
+        return data.draw(st.integers(low, high))
+
+    src = data.draw(st.sampled_from((np.uint8, np.int8)))
+    depth, groups, size = data.draw(st.sampled_from((4, 8, 16))), draw(2, 20), (draw(1, 6), draw(1, 9))
+    kernel, stride, dilation = (draw(1, 3), draw(1, 3)), draw(1, 2), draw(1, 2)
+    padding = ((draw(2, 4), draw(2, 4)), (draw(2, 4), draw(2, 4)))
+    dst = data.draw(st.sampled_from((np.uint8, np.int8, np.float32)))
+    limits, channels = np.iinfo(src), depth * groups
+    rng = np.random.default_rng(draw(0, 2**32))
+    x = rng.integers(limits.min, limits.max, (draw(1, 2), *size, channels), src, endpoint=True)
+    x = x[:, :: data.draw(st.sampled_from((1, -1)))]
+    w = rng.integers(-128, 127, (channels, depth, *kernel), np.int8, endpoint=True)
+    bias = data.draw(st.sampled_from((None, rng.integers(-999, 999, channels, np.int32))))
+    zero, scale = draw(limits.min, limits.max), np.float32(2.0 ** -draw(1, 12)) * rng.uniform(0.5, 1, channels)
+    scale = np.where(rng.integers(0, 50, channels), scale, 3).astype(np.float32)  # 3: not in registers
+    narrow = dict(out_zero_point=draw(0, 9)) if dst != np.float32 else {}
+    how = dict(scale=scale, activation=data.draw(st.sampled_from((None, "relu", ("clip", -3.5, 40.5)))), **narrow)
+    sums = reference.conv(
+        np.moveaxis(x, -1, 1).astype(np.int64) - zero, w, None, (stride,) * 2, padding, (dilation,) * 2, groups
+    )
+    want = np.moveaxis(reference.requantized(sums, bias, dst, **how), 1, -1)
+    with using_isa(isa):
+        got = lk.conv2d(
+            x, w, bias, layout="NHWC", stride=stride, padding=padding, dilation=dilation, groups=groups,
+            zero_point=zero, dtype=(src, dst), threads=draw(1, 2), algorithm="grouped", **how,
+        )  # fmt: skip
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("isa", registry.isas())
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_products_of_the_largest_numbers_do_not_saturate(isa, dtype):

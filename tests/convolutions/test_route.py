@@ -26,7 +26,7 @@ def problem(layout="NHWC", groups=1, channels=32, kernel=(3, 3)):
 PROBLEMS = [
     problem(), problem("NCHW"), problem("nChw16c"), problem("nChw8c"), problem("NCHW", kernel=(1, 1)), problem("CNHW"),
     problem("NHWC", 32), problem("nChw8c", 32), problem("NHWC", 8), problem("NCHW", 32), problem("NHWC", channels=3),
-    replace(problem(channels=128), types=TYPES["u8s8_f32"]),
+    replace(problem(channels=128), types=TYPES["u8s8_f32"]), replace(problem("NHWC", 8), types=TYPES["u8s8_u8"]),
 ]  # fmt: skip
 
 
@@ -45,7 +45,7 @@ COMPILED = [a for a in ALGORITHMS if a.name != "blas" and (not isinstance(a, Bf1
 def routes_of(p):
     """Of every algorithm that takes `p` on its layouts, the route by its best kernel."""
     for a in COMPILED:
-        if a.supports(p) is None and (a.name == "winograd" or not p.types.integers):
+        if a.supports(p) is None and (a.name == "winograd" or a.family == "gemm_groups" or not p.types.integers):
             q = replace(p, types=TYPES["u8s8_s32"]) if a.family == "depthwise_dot" else p
             yield q, a, lambda a=a, q=q: route_of(q, a)
 

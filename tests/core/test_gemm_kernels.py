@@ -54,6 +54,51 @@ def test_gemm_s16(kernel, end):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in ROWS if k.family == "gemm_groups"], ids=lambda k: k.name)
+def test_gemm_groups(kernel, end):
+    """Groups of 4, 8 and 16 channels side by side: sums, and bytes; nothing beyond the columns is read or written."""
+    rng = np.random.default_rng(4)
+    for rows in range(1, kernel.mr + 1):
+        for units in (1, 2, 4):
+            for cols in (4 * units, kernel.nr - 4 * units, kernel.nr):
+                for rounds in {False, kernel.lanes > 4}:
+                    if cols:
+                        one_product_of_groups(kernel, rng, rows, units, cols, rounds, end)
+
+
+def one_product_of_groups(kernel, rng, rows, units, cols, rounds, end):
+    depth, taps, flips = 4 * units, int(rng.integers(1, 6)), bool(rng.integers(2))
+    a = rng.integers(-128 if flips else 0, 128 if flips else 256, (taps, rows, cols))
+    b = rng.integers(-128, 128, (taps, kernel.nr // depth, depth, depth))  # group, output, input
+    mask, bias = rng.integers(0, 2**rows, taps).astype(np.uint32), rng.integers(-9999, 9999, kernel.nr, np.int32)
+    read = np.where(mask[:, None, None] >> np.arange(rows)[:, None] & 1, a + 128 * flips, 7)  # `zero`, flipped
+    want = np.einsum("trgk,tgjk->rgj", read.reshape(taps, rows, -1, depth), b[:, : cols // depth]).reshape(rows, cols)
+    want = (want + bias[:cols]).astype(np.int32)
+    m, q, s = np.ogrid[:4, : kernel.lanes // 4, :4]
+    column = 16 * q + {1: 4 * s + m, 2: 8 * (s % 2) + 2 * m + s // 2, 4: 4 * m + s}[units]
+    column = np.ascontiguousarray(column.reshape(-1))
+    packed = b.reshape(taps, -1, depth, units, 4).swapaxes(1, 2).astype(np.int8)
+    rounding = None
+    if rounds:
+        mul, off = (rng.uniform(0, x, kernel.nr).astype(np.float32) for x in (0.01, 90))
+        rounding = mul[column], off[column], [0] * 64, [200] * 64, 3, 0, True
+        product = (want.astype(np.float32) * mul[:cols] + off[:cols]).astype(np.float32)
+        want = (np.rint(product) + 3).clip(0, 200).astype(np.uint8)
+    ga, gb = (guarded(x.reshape(-1).view(np.uint8), end) for x in (a.astype(np.uint8), packed))
+    gc = guarded(np.full(rows * (cols if rounds else 4 * kernel.nr), 9, np.uint8), end)
+    zero = guarded(np.full(cols, 7 ^ 128 if flips else 7, np.uint8), end)
+    harness.gemm_groups(
+        kernel.name, a=ga.address, row=np.arange(rows, dtype=np.int64) * cols,
+        tap=np.arange(taps, dtype=np.int64) * rows * cols, mask=mask, zero=zero.address, kb=units, kb_last=units,
+        b=gb.address, bias_col=bias[column], c=gc.address, cols=cols, flip=0x80808080 if flips else 0,
+        c_row=np.arange(rows, dtype=np.int64) * (cols if rounds else 4 * kernel.nr),
+        c_col=np.arange(4, dtype=np.int64) * kernel.lanes, rounding=rounding,
+    )  # fmt: skip
+    got = gc.array if rounds else gc.array.view(np.int32)
+    np.testing.assert_array_equal(got.reshape(rows, -1)[:, :cols], want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm(kernel, end, some):
     lanes = kernel.lanes

@@ -17,7 +17,7 @@ def test_lanes_are_the_elements_of_a_vector(kernel):
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
         units = {"bf16": 2, "bf16x2": 2, "bf16x3": 2, "s16": 2, "u8s8": 4}
-        products = ("gemm", "gemm_s16", "peak", "depthwise_dot")
+        products = ("gemm", "gemm_s16", "gemm_groups", "peak", "depthwise_dot")
         multiplies = kernel.family in products or kernel.family.startswith("winograd")
         assert kernel.kr == (units[kernel.types.removesuffix("_tiles")] if multiplies else 1)
         bits = 32

@@ -23,6 +23,11 @@ class Geometry(NamedTuple):
     dilation: tuple[int, ...]
     before: tuple[int, ...]
 
+    @property
+    def together(self) -> Geometry:
+        """The same with all groups as one."""
+        return self._replace(groups=1, oc=self.groups * self.oc)
+
 
 def geometry(p: ConvProblem) -> Geometry:
     """The geometry of `p`, missing axes of size 1 in front."""

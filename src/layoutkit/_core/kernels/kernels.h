@@ -38,7 +38,7 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(GEMM_S16, gemm_s16) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) \
+    X(GEMM, gemm) X(GEMM_S16, gemm_s16) X(GEMM_GROUPS, gemm_groups) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) \
     X(DEPTHWISE_DOT, depthwise_dot) X(OUTER, outer) X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(PLANE_POOLING, plane_pooling) X(LRN, lrn) \
     X(EPILOGUE, epilogue) X(ELEMENTWISE, elementwise) X(COPY, copy) X(TRANSPOSE, transpose) X(GATHER, gather) \
     X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \

@@ -17,13 +17,13 @@ import numpy as np
 
 from .executor import NOTHING, Footprint
 
-from ..kernels cimport LK_NOWHERE, lk_kernel
+from ..kernels cimport LK_GEMM_GROUPS, LK_NOWHERE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_rounding
-from ..ndarray cimport PyArray_DATA, import_array, ndarray
+from ..ndarray cimport NPY_INT64, PyArray_DATA, import_array, ndarray
 from ..runtime.registry cimport row_named
 from .executor cimport (
-    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more,
+    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more,
 )
 from .packing cimport copy_run, flip_run
 from .pixel_tiles cimport PixelTiles
@@ -78,9 +78,13 @@ cdef class PixelRows(Executor):
         Largest filter panel, in bytes, whose sums are not split by taps.
     staged : StagedRows, optional
         What blocks of pixels read is staged so; `tiles` are then of its positions.
+    order : ndarray of int64, (nr,), optional
+        Of a row of gemm_groups: the columns of a panel in the order of its sums. The groups are then the kernel's: `nest`
+        has one of all channels, as many of the input as of the output, and x_channels are those of a kernel's group.
 
     The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][kr], where
     zeros fill a tap up to a multiple of `k_step`, of components what `split_panels` makes; the bias [groups][panels][nr].
+    Those of gemm_groups are in the order that gemm_groups.h tells.
     """
 
     cdef int64_t x_stride[4]
@@ -101,6 +105,10 @@ cdef class PixelRows(Executor):
     cdef PixelTiles tiles
     cdef StagedRows staged          # or None
     cdef bint stages
+    cdef ndarray orders             # `order` or None, whose elements are
+    cdef const int64_t *order       # NULL: columns are in order
+    cdef int64_t x_panel            # bytes from what a panel reads to what the next one does
+    cdef int64_t x_run              # contiguous bytes of a row that are read, at most
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap               # offsets
     cdef int64_t *x_row             # of a period, see `PixelTiles.offsets`, where pixels are listed
@@ -109,7 +117,7 @@ cdef class PixelRows(Executor):
     cdef void *zero
 
     def __init__(self, nest, x_channels, y_channels, bint gather, PixelTiles tiles, int64_t panel_bytes,
-                 StagedRows staged=None):
+                 StagedRows staged=None, ndarray order=None):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef Geometry *g = &self.g
@@ -125,6 +133,14 @@ cdef class PixelRows(Executor):
         self.gather, self.staged, self.stages = gather, staged, staged is not None
         self.bytes = self.rounding and self.y_item == 1
         self.narrow = self.rounding and self.kr == 2 and self.y_block % self.lanes == 0
+        self.orders, self.x_panel, self.x_run = order, 0, max(self.kb, self.kb_last) * self.x_item
+        if (order is not None) != (self.kernel_row.family == LK_GEMM_GROUPS):
+            raise ValueError(f"{nest.kernel}: {'an' if order is not None else 'no'} order of columns")
+        if order is not None:
+            if len(<object>order) != self.nr or g.groups > 1 or self.cols != g.oc or gather or self.stages or not self.rounding:
+                raise ValueError(f"{nest.kernel}: {len(<object>order)} columns of {self.nr}, {self.cols} of {g.oc} channels")
+            self.order = <const int64_t *>elements(order, NPY_INT64)
+            self.x_panel = self.x_run = self.nr * self.x_item
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         if not gather and not self.stages and (self.kb % self.k_step or self.kb_last % self.k_step):
             raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.k_step}")
@@ -167,7 +183,7 @@ cdef class PixelRows(Executor):
         if self.rounding:
             self.ws_thread += aligned(self.sum_item * self.mr * self.nr)
         if self.integers:
-            self.ws_thread += aligned(max(self.kb, self.kb_last) + self.kr)
+            self.ws_thread += aligned(self.x_run + self.kr)
         if gather:
             self.ws_thread += aligned(self.matrix_row * self.block_rows) + aligned(self.line * self.x_item)
         elif self.stages:
@@ -215,6 +231,8 @@ cdef class PixelRows(Executor):
             source.append(([*reads, (0, self.blocks - 2, self.block_stride)], self.x_item * self.kb))
         if self.stages:
             source = self.staged.source(g.groups, self.x_group)
+        elif self.x_panel:
+            source = [(reads, self.x_item * g.oc)]
         columns, run = g.groups * self.cols, self.y_item * g.groups * self.cols
         if self.y_block:
             writes.append((0, columns // self.y_block - 1, self.y_block_stride))
@@ -245,7 +263,7 @@ cdef class PixelRows(Executor):
             if s.block != block or ((self.gather or self.stages) and s.group != group):
                 self.enter_block(&s, x + group * self.x_group, block, x_zero)
             s.group = group
-            s.tile.a = s.matrix if self.gather or self.stages else x + group * self.x_group + s.x_from
+            s.tile.a = s.matrix if self.gather or self.stages else x + group * self.x_group + s.panel * self.x_panel + s.x_from
             self.enter_panel(&s, w, bias)
             stop = min(s.last, t + end - task)
             self.run_tiles(&s, t, stop)
@@ -263,7 +281,7 @@ cdef class PixelRows(Executor):
         s.mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
         s.sums = <char *>s.mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         zeros = s.sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
-        s.matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.kr) if self.integers else 0)
+        s.matrix = zeros + (aligned(self.x_run + self.kr) if self.integers else 0)
         s.x_from = s.y_from = s.zero_tap = 0
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and epilogue.add == NULL and epilogue.scale == 1
@@ -277,7 +295,7 @@ cdef class PixelRows(Executor):
                 s.after.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
         if self.integers:  # the padding holds the zero point, which is in the epilogue
-            memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.kr)
+            memset(zeros, epilogue.x_zero, self.x_run + self.kr)
             tile.zero = zeros
             if not self.rounding:
                 epilogue = NULL
@@ -342,6 +360,7 @@ cdef class PixelRows(Executor):
             tile.out = NULL
             if self.rounded(&s.rounding, s.epilogue, s.group * self.g.oc + column, tile.cols - tile.pads):
                 tile.out = &s.rounding
+                self.order_columns(&s.rounding)
         s.buffered = self.rounding and tile.out == NULL and not tile.narrow
         if self.rounding and not tile.narrow:
             tile.pads = 0
@@ -354,6 +373,16 @@ cdef class PixelRows(Executor):
                 s.c_col[j] = self.column(s.group * self.cols + column + j * self.lanes // per_vector)
                 if j > 0 and tile.out != NULL:
                     s.rounding.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
+
+    cdef void order_columns(self, lk_rounding *out) noexcept nogil:
+        """Bring what belongs to columns into the order of the kernel's sums."""
+        cdef lk_rounding in_order
+        cdef int64_t i
+        if self.order == NULL:
+            return
+        in_order = out[0]
+        for i in range(self.nr):
+            out.mul[i], out.off[i] = in_order.mul[self.order[i]], in_order.off[self.order[i]]
 
     cdef inline int64_t tap_bytes(self) noexcept nogil:
         """Bytes of a tap of a filter panel."""

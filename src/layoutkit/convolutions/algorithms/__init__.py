@@ -10,6 +10,7 @@ from .depthwise_dot import DepthwiseDot
 from .direct import DirectByFilters, DirectByPixels
 from .folded import Folded, FoldedIm2col
 from .grouped import Grouped
+from .grouped_dot import GroupedDot
 from .im2col import Im2colByFilters, Im2colByPixels
 from .plane_strips import PlaneStrips
 from .planes import Planes
@@ -20,7 +21,8 @@ from .winograd import WINOGRAD
 ALGORITHMS: tuple[Algorithm, ...] = (
     DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), Bf16Components(3, "standard"),
     Bf16Components(2, "fast"), *WINOGRAD, Folded(), FoldedIm2col(), Staged(), FoldedStaged(),
-    Planes(), Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
+    Planes(), Strips(), PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), GroupedDot(),
+    Blas(),
 )  # fmt: skip
 AUTO = "auto"
 NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be

@@ -222,15 +222,18 @@ class PixelSums(_Sums):
     def rows_of(
         self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int],
         x_channels: tuple[int, ...] | None = None, tiles: PixelTiles | None = None, staged: StagedRows | None = None,
+        columns: np.ndarray | None = None,
     ) -> PixelRows:  # fmt: skip
-        """The nest that sums `p` in these chunks; `x_channels` and `tiles` replace those of its layout and pixels."""
+        """The nest that sums `p` in these chunks; `x_channels` and `tiles` replace those of its layout and pixels.
+        `columns`: the kernel sums all groups at once, its columns in this order."""
         xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         x_channels = x_channels or self.channels_of(p, xs)
-        y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
+        g, count = (geometry(p), columns_of(p)) if columns is None else (geometry(p).together, p.oc)
+        y_channels = count, p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
-        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name, chunks)
+        nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name, chunks)
         tiles = tiles or self.tiles(p, kernel, threads)
-        return PixelRows(nest, x_channels, y_channels, self.gather, tiles, MAX_PANEL_BYTES, staged)
+        return PixelRows(nest, x_channels, y_channels, self.gather, tiles, MAX_PANEL_BYTES, staged, columns)
 
     def channels_of(self, p: ConvProblem, xs: list[Digits]) -> tuple[int, int, int, int, int]:
         """The input channels of a group, as `PixelRows` takes them; `xs`: the strides of the input."""

@@ -31,6 +31,7 @@ typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 typedef __m512i_u whole;
 #define IN_ORDER(v) \
     _mm512_permutexvar_epi32((whole)(vi){0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}, v)
+#define WITHIN_16(v, order) _mm512_shuffle_epi8(v, _mm512_broadcast_i32x4(order))
 #define MIXED(name, a, b) _mm512_##name(a, b)
 #define ROUND(v) _mm512_cvtps_epi32((__m512)(v))
 #define SAME_16(n) _mm512_set1_epi16(n)
@@ -38,6 +39,7 @@ typedef __m512i_u whole;
 #else
 typedef __m256i_u whole;
 #define IN_ORDER(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 4, 1, 5, 2, 6, 3, 7})
+#define WITHIN_16(v, order) _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order))
 #define MIXED(name, a, b) _mm256_##name(a, b)
 #define ROUND(v) _mm256_cvtps_epi32((__m256)(v))
 #define SAME_16(n) _mm256_set1_epi16(n)
@@ -54,10 +56,18 @@ LK_INLINE void put_some(char *y, const bytes_run v, const int n)
 #endif
 }
 
+/* Packed bytes in the order of columns: of vectors that follow one another (units 0), or as gemm_groups.h has them. */
+LK_INLINE whole in_columns(const whole v, const int units)
+{
+    const __m128i ones = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i twos = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    return units == 0 ? IN_ORDER(v) : units == 1 ? WITHIN_16(v, ones) : units == 2 ? WITHIN_16(v, twos) : v;
+}
+
 /* The bytes of nv vectors of sums, one after another, whose columns begin anew after `period` of them; see lk_rounding
- * in gemm.h. */
+ * in gemm.h, and in_columns. */
 LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zero, const whole sign, const int nv,
-                         const int period)
+                         const int period, const int units)
 {
     const reals *const mul = (const reals *)out->mul, *const off = (const reals *)out->off;
 /* no loops: gcc would keep all sums in memory */
@@ -71,13 +81,13 @@ LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zer
     }
     const whole low = MIXED(packs_epi32, WHOLE(0), WHOLE(1)), high = MIXED(packs_epi32, WHOLE(2), WHOLE(3));
     if (!out->shifts)
-        return IN_ORDER(out->sign ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high));
+        return in_columns(out->sign ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high), units);
     whole least = *(const whole *)out->least, most = *(const whole *)out->most;
     if (nv > period) {
         least = HALVES(least, 0, 0);
         most = HALVES(most, 0, 0);
     }
-    whole y = IN_ORDER(MIXED(packus_epi16, MIXED(adds_epi16, low, zero), MIXED(adds_epi16, high, zero)));
+    whole y = in_columns(MIXED(packus_epi16, MIXED(adds_epi16, low, zero), MIXED(adds_epi16, high, zero)), units);
     y = MIXED(max_epu8, y, least);
     return MIXED(min_epu8, y, most) ^ sign;
 }
@@ -105,14 +115,14 @@ LK_INLINE void store_bytes(char *c, const int64_t *col, const whole y, const lk_
 LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rounding *out, const whole zero,
                        const whole sign, const int cols, const int nv)
 {
-    store_bytes(c, col, bytes_of(sums, out, zero, sign, nv, nv), out, cols, nv);
+    store_bytes(c, col, bytes_of(sums, out, zero, sign, nv, nv, 0), out, cols, nv);
 }
 
 /* Two rows of two vectors each, at little more than the cost of one. */
 LK_INLINE void put_two_rows(char *c, char *next, const int64_t *col, const vf *sums, const lk_rounding *out,
                             const whole zero, const whole sign, const int cols)
 {
-    const whole y = bytes_of(sums, out, zero, sign, 4, 2);
+    const whole y = bytes_of(sums, out, zero, sign, 4, 2, 0);
     store_bytes(c, col, y, out, cols, 2);
     store_bytes(next, col, HALVES(y, 1, 0), out, cols, 2);
 }
