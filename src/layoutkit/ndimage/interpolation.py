@@ -112,8 +112,8 @@ def _sampled(
         if mode in ("nearest", "grid-constant"):
             pad = PADDED
             with np.errstate(invalid="ignore"):  # a constant that integers do not hold wraps around, as in scipy
-                around = np.asarray(cval).astype(x.dtype)
-            x = np.pad(x, pad, "edge") if mode == "nearest" else np.pad(x, pad, constant_values=around)
+                outside = np.asarray(cval).astype(x.dtype)
+            x = np.pad(x, pad, "edge") if mode == "nearest" else np.pad(x, pad, constant_values=outside)
         filtered = np.empty(x.shape, np.float64)
         _coefficients(x, filtered, range(x.ndim), mode, threads, what)
         x = filtered
