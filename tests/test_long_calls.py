@@ -9,6 +9,7 @@ from conftest import using_isa
 
 import layoutkit as lk
 import layoutkit.ndimage as ndi
+from layoutkit.graph.operators import OPERATORS
 
 pytestmark = pytest.mark.alone
 
@@ -95,6 +96,17 @@ def test_a_fork_in_the_middle_of_a_call():
             signal.signal(signal.SIGALRM, before)
     assert child > 0 and right
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_regions_of_many_samples(threads, soon):
+    x, corners = np.zeros((1, 8, 64, 64), np.float32), np.float32([[0, 0, 60, 60]] * 8)
+    out = np.full((8, 8, 7, 7), 7, np.float32)
+    given = {"output_height": 7, "output_width": 7, "sampling_ratio": 1500, "mode": "max", "threads": threads}
+    with pytest.raises(Signal):
+        soon()
+        OPERATORS["RoiAlign"].run([x, corners, np.zeros(8, np.int64)], {"op": "RoiAlign", **given}, [out])
+    assert (out[-1] == 7).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from layoutkit._core.nests.suppression import Suppression
 from layoutkit._core.nests.top import TopOfRows
+from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
 from layoutkit.graph.operators import OPERATORS
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -145,3 +147,17 @@ def test_what_is_refused():
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             Suppression(*arrays, 0.5, None, 1)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_results_of_open_operators_are_nobody_elses(behind):
+    x, condition = np.arange(12.0, dtype=np.float32).reshape(3, 4), np.array([True, False, True])
+    nodes = [Node("Compress", ("x", "c"), ("y",), {"axis": 0})]
+    nodes += [Node("Identity", ("y",), ("z",))] * behind
+    types = {"x": TensorType(x.dtype, x.shape), "c": TensorType(condition.dtype, condition.shape)}
+    model, kept = Model(Graph(nodes, types, ("y", "z")[: 1 + behind], {}), threads=1), x.copy()
+    for _ in range(2):
+        for of in model.run({"x": x, "c": condition}).values():
+            np.testing.assert_array_equal(of, kept[::2])
+            of[...] = 7
+    np.testing.assert_array_equal(x, kept)

@@ -37,6 +37,14 @@ cdef inline void scatter_row(number *y, const int64_t *at, const number *updates
                              int64_t step, int64_t count, int how) noexcept nogil:
     """``y[at[j] * stride + j * step] = updates[j]``, or reduced"""
     cdef int64_t j, i
+    if how == SET and stride == 1 and step == 0:  # known to the compiler
+        for j in range(count):
+            i = at[j]
+            if not within(&i, n):
+                bad[0] = j
+                continue
+            y[i] = updates[j]
+        return
     for j in range(count):
         i = at[j]
         if not within(&i, n):

@@ -11,6 +11,7 @@ from ..._core.nests.element_types import REDUCED, REDUCTIONS
 from ..._core.nests.elements import Elements
 from ..._core.nests.slices import Slices
 from ...choosing.threads import check_threads
+from ...memory.arrays import empty
 from .base import normal, operator, required, result, same_shape
 
 PIECE = 1 << 22  # elements that are written at a time
@@ -71,7 +72,9 @@ def _gather(inputs, attributes, out=None):
 def _compress(inputs, attributes):
     """Where a condition holds, which may be shorter than the axis."""
     x, at, axis = inputs[0], np.flatnonzero(inputs[1]), attributes.get("axis")
-    return _gather([x.reshape(-1) if axis is None else x, at], {**attributes, "axis": axis or 0})
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, normal(axis, x.ndim, "Compress"))
+    y = empty((*x.shape[:axis], at.size, *x.shape[axis + 1 :]), x.dtype, "Compress")
+    return _gather([x, at], {**attributes, "axis": axis}, [y])
 
 
 def _elements_shape(node, inputs):

@@ -137,7 +137,7 @@ def _global_pool_shape(node, inputs):
 @operator("GlobalAveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
 def _global_average_pool(inputs, attributes):
     x = inputs[0]
-    return [mean(x, tuple(attributes.get("at") or range(2, x.ndim)))]
+    return [mean(as_reals(x), tuple(attributes.get("at") or range(2, x.ndim))).astype(x.dtype, copy=False)]
 
 
 @operator("GlobalMaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
@@ -147,7 +147,7 @@ def _global_max_pool(inputs, attributes):
     if x.size == 0 and all(x.shape[i] for i in range(x.ndim) if i not in axes):
         raise ValueError(f"GlobalMaxPool: no pixels in an input of shape {x.shape}")
     return [
-        x.max(axes, keepdims=True)
+        _compared(x).max(axes, keepdims=True).astype(x.dtype, copy=False)
         if x.size
         else np.empty([1 if i in axes else n for i, n in enumerate(x.shape)], x.dtype)
     ]

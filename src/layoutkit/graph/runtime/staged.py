@@ -80,27 +80,34 @@ class Staged:
             values |= program.run(given, times)
             steps += program.steps
         parts, start = self.parts, time.perf_counter()
+        new: set[str] = set()  # results that share their memory with nothing
         if parts.node is not None:
             held = {**parts.constants, **values}
             attributes = {**parts.node.attributes, **self._attributes}
             results = run(parts.node, [held[name] if name else None for name in parts.node.inputs], attributes)
-            values |= {name: np.asarray(value) for name, value in zip(parts.node.outputs, results) if name}
+            made = {name: np.asarray(value) for name, value in zip(parts.node.outputs, results) if name}
+            given_arrays = [x for x in held.values() if isinstance(x, np.ndarray)]
+            if len(made) == 1:
+                new = {name for name, y in made.items() if not any(np.may_share_memory(x, y) for x in given_arrays)}
+            values |= made
             steps.append(_step(parts.node, "by itself"))
         if times is not None and parts.node is not None:
             times.append(time.perf_counter() - start)
-        found = self._rest(values, times, steps)
+        found = self._rest(values, new, times, steps)
         if times is not None:
             self.steps = steps
         return found
 
-    def _rest(self, values: dict[str, np.ndarray], times: list[float] | None, steps: list[Step]):
+    def _rest(
+        self, values: dict[str, np.ndarray], new: set[str], times: list[float] | None, steps: list[Step]
+    ) -> dict[str, np.ndarray]:
         parts, start = self.parts, time.perf_counter()
         if self._light:
             known = infer(Graph(parts.behind, {}, parts.outputs, {**parts.constants, **values}), {})
             if times is not None and parts.behind:
                 times.append(time.perf_counter() - start)
                 steps.append(_step(parts.behind[-1], f"{len(parts.behind)} operators one by one"))
-            return {name: np.array(known[name].value) for name in parts.outputs}
+            return {name: values[name] if name in new else np.array(known[name].value) for name in parts.outputs}
         types = {name: TensorType(value.dtype, (name,) * value.ndim) for name, value in values.items()}
         key = tuple((name, of.dtype, len(of.shape)) for name, of in types.items())
         second = self._seconds.get(key)

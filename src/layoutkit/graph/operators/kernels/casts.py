@@ -17,7 +17,7 @@ BYTES = "uint8", "int8"
 
 
 def is_cast(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Whether a Cast is to a real type, from another one that is not rounded twice, or from integers, or to bool; integers
+    """Whether a Cast is to bool, or to a real type: of another one that is not rounded twice, or of integers. Integers
     of reals are rounded towards zero, which the kernels do not."""
     x, y = known[node.inputs[0]], known[node.outputs[0]]
     if x.value is not None or x.stored is not None or y.stored is not None or not 1 <= len(x.shape) <= MAX_RANK:
