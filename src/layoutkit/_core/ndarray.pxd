@@ -35,6 +35,7 @@ cdef extern from "numpy/arrayobject.h":
     bint PyArray_CheckExact(object)
     bint PyArray_IS_C_CONTIGUOUS(ndarray) nogil
     bint PyArray_ISCARRAY(ndarray) nogil
+    bint PyArray_ISALIGNED(ndarray) nogil
     bint PyArray_ISWRITEABLE(ndarray) nogil
     int PyArray_NDIM(ndarray) nogil
     npy_intp *PyArray_DIMS(ndarray) nogil

@@ -6,6 +6,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -57,6 +58,51 @@ def check(graph, x, **options):
             np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-5)
             assert got[name].shape == want[name].shape and got[name].dtype == want[name].dtype
     return got
+
+
+def misaligned(x):
+    room = np.empty(x.nbytes + 1, np.uint8)
+    array = room[1:].view(x.dtype).reshape(x.shape)
+    array[...] = x
+    return array
+
+
+class OtherArray(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("outputs", [("y",), ("y", "b"), ("c",), ("x", "y"), ("y", "r")])
+def test_run_after_run(outputs):
+    """The short way, where all steps are compiled, takes only what needs no conversion; all else goes the long one."""
+    nodes = [
+        conv("x", "a"), Node("Concat", ("x", "a"), ("b",), {"axis": 1}), Node("MaxPool", ("a",), ("y",), POOL),
+        Node("Reshape", ("y", "shape"), ("r",)), Node("Identity", ("k",), ("c",)),
+    ]  # fmt: skip
+    graph = graph_of(nodes, outputs, (1, 16, "h", "h"), shape=np.array([1, 16, -1]), k=np.ones(3, np.float32))
+    model = Model(graph, threads=2)
+    for seed, size in enumerate((8, 8, 5)):
+        x = numbers(1, 16, size, size, seed=seed)
+        as_it_is = {"x": x}, x, {"x": x[:, :, ::-1][:, :, ::-1]}
+        others = (
+            {"x": np.asfortranarray(x)},
+            {"x": misaligned(x)},
+            {"x": x.view(OtherArray)},
+            MappingProxyType({"x": x}),
+        )
+        want = evaluate(graph, {"x": x})
+        model.run(x)
+        for inputs in (*as_it_is, *others):
+            short = model._recent.run_again(inputs)
+            assert (short is not None) == (outputs in {("y",), ("y", "b")} and any(inputs is each for each in as_it_is))
+            for got in (short, model.run(inputs)) if short is not None else (model.run(inputs),):
+                assert list(got) == list(outputs)
+                for name in outputs:
+                    np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-5)
+                    assert not np.shares_memory(got[name], x)
+    for wrong, kind in (({"x": x.astype(np.float64)}, TypeError), ({"x": x[0]}, ValueError), ({}, ValueError),
+                        ({"x": x, "z": x}, ValueError), ({"z": x}, ValueError), (None, TypeError)):  # fmt: skip
+        with pytest.raises(kind):
+            model.run(wrong)
 
 
 def test_many_threads(of_python):

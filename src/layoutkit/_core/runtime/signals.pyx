@@ -5,6 +5,7 @@ Python's handlers run in its main thread only, so the GIL is taken there alone, 
 
 import threading
 
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int64_t
 
 from .process cimport forks
@@ -33,12 +34,17 @@ cdef extern from *:
     int lk_check_signals() nogil
 
 cdef int64_t EVERY_NS = 20_000_000
+cdef unsigned long _main_thread = 0
+cdef int _main_known = 0  # as `known` of a watch
 
 
 cdef void watch_signals():
     """Begin a call of this thread, and note whether it is the main thread."""
-    lk_watch.main = threading.main_thread().ident == threading.get_ident()
+    global _main_thread, _main_known
     lk_watch.known = forks() + 1
+    if _main_known != lk_watch.known:
+        _main_thread, _main_known = threading.main_thread().ident, lk_watch.known
+    lk_watch.main = PyThread_get_thread_ident() == _main_thread
     lk_watch.next = lk_about_now() + EVERY_NS
 
 

@@ -7,16 +7,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from math import prod
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._core.nests.operation import Operation
 from ..._core.nests.step_list import Context, StepList
+from ..._core.nests.whole_run import WholeRun
 from ..._core.runtime.arrays import address
 from ..._core.runtime.guard import Turns
 from ..._core.runtime.pool import trim
-from ...memory.arrays import empty
+from ...memory.arrays import allocate, empty, nbytes_of
 from .arena import lifetimes, placed
 from .steps import Binding, Place, Slots, Step
 from .tensors import Tensors
@@ -84,18 +85,28 @@ class Runs:
         self._list = StepList(
             [(*_compiled(s, operations.get(i)), self._places(s), numbers.get(i, -1)) for i, s in enumerate(steps)]
         )
+        self._whole = self._whole_run()
         tensors.forget_placeholders()
         self._idle.append(self._memory())
 
     def run(self, inputs: Mapping[str, np.ndarray], times: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times`, int64 of shape (steps, 2), gets when each step began and ended."""
+        return self._in_turn(lambda memory: self._run(memory, inputs, times))
+
+    def run_again(self, inputs: Any) -> dict[str, np.ndarray] | None:
+        """The outputs, if all steps are compiled and `inputs` are arrays that they take as they are; else None."""
+        whole = self._whole
+        arrays = whole.taken(inputs) if whole is not None else None
+        return None if arrays is None else self._in_turn(lambda memory: whole.run(memory.context, arrays))
+
+    def _in_turn(self, run: Callable[[Memory], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         with self._turns.turn():
             try:
                 memory = self._idle.pop()
             except IndexError:  # others run
                 memory = self._memory()
             try:
-                return self._run(memory, inputs, times)
+                return run(memory)
             finally:
                 if len(self._idle) < CORES:
                     self._idle.append(memory)
@@ -208,6 +219,24 @@ class Runs:
                 offset = address(self._tensors.array_in(place, {owner: array})) - address(array)
                 dependents.setdefault(owner, []).append((place, offset, place in used))
         return dependents
+
+    def _whole_run(self) -> WholeRun | None:
+        """What runs all steps at once: none of them is Python's, and all outputs are new arrays."""
+        tensors = self._tensors
+        if self._python or any(self._whose.get(place[0]) != (place, place) for place in tensors.outputs):
+            return None
+
+        def places(place: Place) -> list[tuple[int, int]]:
+            inside = self._dependents.get(place, ())
+            return [(self._index[place], 0), *((self._index[each], offset) for each, offset, _ in inside)]
+
+        return WholeRun(
+            self._list,
+            [(place[0], *tensors.expected(place), places(place)) for place in tensors.inputs],
+            [(place[0], shape, dtype, nbytes_of(shape, dtype, "graph"), places(place))
+             for place, (shape, dtype) in self._new.items()],
+            allocate,
+        )  # fmt: skip
 
     def _last_uses(self) -> dict[int, list[Place]]:
         """By step of Python, the results of Python, with what is part of them, that have been used for the last time
