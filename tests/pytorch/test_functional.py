@@ -154,3 +154,20 @@ def test_graphs_of_any_batch(way):
     assert way == ("layoutkit.batch_norm.default" in {str(node.target) for node in program.graph.nodes})
     for batch in (x, torch.randn(4096, 3, 8, 8)):
         torch.testing.assert_close(program.module()(batch), model(batch), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"affine": False}, {"momentum": None}, {"track_running_stats": False}], ids=str
+)
+def test_modules_keep_the_statistics_of_torch(options):
+    plain = torch.nn.BatchNorm2d(3, **options)
+    ours = lkt.convert(torch.nn.BatchNorm2d(3, **options))
+    for module in (plain, ours):
+        for x in (torch.linspace(-1, 2, 216).reshape(2, 3, 6, 6), torch.arange(54.0).reshape(2, 3, 3, 3)):
+            module(x)
+    torch.testing.assert_close(dict(ours.named_buffers()), dict(plain.named_buffers()))
+    for wrong in (torch.ones(1, 3, 1, 1), torch.ones(2, 3, 4), torch.ones(3), torch.ones(2, 4, 3, 3)):
+        with pytest.raises((ValueError, RuntimeError)) as error:
+            plain(wrong)
+        with pytest.raises(type(error.value)):
+            ours(wrong)

@@ -12,6 +12,7 @@ from .memory import is_channels_last
 from .small import CONV, CONV_TRANSPOSE, KINDS, PUBLIC, bias_gradient, calls, flops
 
 LAYER = PUBLIC + len(KINDS)  # added to a kind: calls of layers, of which only the tiniest are kept
+LAYER_CONV = LAYER + CONV
 TINY_FLOPS = 1 << 16  # a microsecond or two: nothing is to be gained by trying which way is faster
 
 
@@ -36,30 +37,23 @@ class _Conv(torch.autograd.Function):
 
 
 # What `Function.apply` does more is for transforms, under which no call comes here.
-_apply = super(torch.autograd.Function, _Conv).apply
+differentiable = super(torch.autograd.Function, _Conv).apply
 
 
 def conv(input: Any, weight: Any, bias: Any, *attributes: Any) -> torch.Tensor | None:
     """The result of `functions.conv`, if a call like this one was kept; of arguments that were not checked."""
     if calls is None or torch.compiler.is_compiling():
         return None
-    return calls.call(PUBLIC + CONV, _apply, input, weight, bias, *attributes)
-
-
-def layer(input: Any, weight: Any, bias: Any, *attributes: Any) -> torch.Tensor | None:
-    """The convolution of a layer, if a call like this one was kept."""
-    if calls is None or torch.compiler.is_compiling():
-        return None
-    return calls.call(LAYER + CONV, _apply, input, weight, bias, *attributes)
+    return calls.call(PUBLIC + CONV, differentiable, input, weight, bias, *attributes)
 
 
 def keep_layer(given: tuple[Any, ...], *attributes: Any) -> None:
-    """Keep the call of a layer, (input, weight, bias, ..) of plain tensors that fit, if its work is tiny.
+    """Keep the call of a layer on plain tensors that fit, if its work is tiny.
 
     Parameters
     ----------
     given : tuple
-        As `layer` takes them.
+        (input, weight, bias, stride, padding, dilation, groups), as the layer has them.
     *attributes
         As the operator has them.
     """

@@ -21,6 +21,7 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
     tracks = module.track_running_stats
     if not module.training or x.dim() < 2 or x.shape[1] != module.num_features or (tracks and module.momentum is None):
         return None
+    module._check_input_dim(x)
     running = (module.running_mean, module.running_var) if tracks else (None, None)
     y = batch_norm_by_kernel(x, *running, module.weight, module.bias, module.momentum, module.eps, limit)
     if y is not None and tracks and module.num_batches_tracked is not None:
@@ -32,8 +33,21 @@ class _BatchNorm:
     """A batch normalisation of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
+        if self.training and type(input) is torch.Tensor and functional.is_small(input, functional.FROM_PLAIN):
+            return self._small(input)
         y = _batch_norm(self, input, 0.0) if self.training else None
         return super().forward(input) if y is None else y
+
+    def _small(self, x):
+        """What torch's module does in training, with less around it."""
+        counted, momentum = self.num_batches_tracked, self.momentum
+        if momentum is None or counted is None or not self.track_running_stats or not functional.is_verified(x):
+            return super().forward(x)
+        self._check_input_dim(x)
+        counted.add_(1)
+        return torch.batch_norm(
+            x, self.weight, self.bias, self.running_mean, self.running_var, True, momentum, self.eps, False
+        )
 
 
 class BatchNorm1d(_BatchNorm, torch.nn.BatchNorm1d):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn import functional
 
 from . import direct
@@ -10,18 +11,28 @@ from .chosen import chosen_convolution
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
 from .layers import LAYERS
+from .small import calls
 
 
 class _Convolution:
     """A convolution of torch.nn, computed by layoutkit."""
 
+    def forward(self, input):
+        weight, bias = self.weight, self.bias
+        if calls is not None and self.padding_mode == "zeros" and not is_compiling():
+            y = calls.call(
+                direct.LAYER_CONV, direct.differentiable, input, weight, bias, self.stride, self.padding, self.dilation,
+                self.groups,
+            )  # fmt: skip
+            if y is not None:
+                return y
+        return self._conv_forward(input, weight, bias)
+
     def _conv_forward(self, input, weight, bias):
         padding = self.padding
         if self.padding_mode == "zeros":
             attributes = self.stride, padding, self.dilation, self.groups
-            y = direct.layer(input, weight, bias, *attributes)
-            if y is None and not self.training:
-                y = kept_convolution(self, input, weight, bias)
+            y = None if self.training else kept_convolution(self, input, weight, bias)
             if y is None:
                 y = chosen_convolution(input, weight, bias, attributes)
             if y is not None:
