@@ -288,7 +288,7 @@ def one_pass(
     group, across = list(group), len(group) - points  # those whose windows are of several rows
     for i, p in enumerate(group[:across]):
         if types[1] in REALS and not (i == across - 1 and is_long(p)):
-            group[i] = p.banded()
+            group[i] = p.banded(mirrored=i == across - 1)  # rows of planes are far apart, and read once
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

@@ -43,19 +43,27 @@ class Windows:
         source = positions(n, self.span, self.before, self.mode)
         return replace(self, n=n, x=x.strides[self.axis], y=y.strides[self.axis], source=source)
 
-    def banded(self) -> Windows:
+    def banded(self, mirrored: bool) -> Windows:
         """The same sums of several results at a time, of rows in the order of the elements.
 
-        Those of SUMS and DIFFERENCES are the same bit for bit, others, which have no other end, are not.
+        If `mirrored`, those of SUMS and DIFFERENCES are the same bit for bit, and each row is read twice. Others, which have
+        no other end, are not the same.
         """
-        if self.weight is not None and self.kind in (SUMS, DIFFERENCES):
-            return replace(self, kind=BAND_SUMS if self.kind == SUMS else BAND_DIFFERENCES, place=np.arange(self.span))
         if self.kind == PLAIN:
             return replace(self, kind=BAND_PLAIN)
-        if self.weight is None or self.end != NONE:
+        if self.weight is None:
+            return self
+        if mirrored and self.kind in (SUMS, DIFFERENCES):
+            return replace(self, kind=BAND_SUMS if self.kind == SUMS else BAND_DIFFERENCES, place=np.arange(self.span))
+        if self.end != NONE:
             return self
         weight = np.zeros(self.span)
-        weight[self.place] = self.weight
+        half, pairs = self.place[0], self.place[1:]
+        if self.kind == EACH:
+            weight[self.place] = self.weight
+        else:
+            weight[half], weight[pairs[::2]] = self.weight[0], self.weight[1:]
+            weight[pairs[1::2]] = self.weight[1:] if self.kind == SUMS else -self.weight[1:]
         return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
 
     def weights_in(self, dtype: str) -> np.ndarray:
