@@ -46,8 +46,8 @@ class Windows:
     def banded(self, mirrored: bool) -> Windows:
         """The same sums of several results at a time, of rows in the order of the elements.
 
-        If `mirrored`, those of SUMS and DIFFERENCES are the same bit for bit, and each row is read twice. Others, which have
-        no other end, are not the same.
+        If `mirrored`, those of SUMS and DIFFERENCES are the same bit for bit, and each row is read twice. Others,
+        which have no other end, are not the same.
         """
         if self.kind == PLAIN:
             return replace(self, kind=BAND_PLAIN)
