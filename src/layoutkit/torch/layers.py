@@ -22,8 +22,8 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
     if not module.training or x.dim() < 2 or x.shape[1] != module.num_features or (tracks and module.momentum is None):
         return None
     module._check_input_dim(x)
-    running = (module.running_mean, module.running_var) if tracks else (None, None)
-    y = batch_norm_by_kernel(x, *running, module.weight, module.bias, module.momentum, module.eps, limit)
+    mean, variance = (module.running_mean, module.running_var) if tracks else (None, None)
+    y = batch_norm_by_kernel(x, mean, variance, module.weight, module.bias, module.momentum, module.eps, limit)
     if y is not None and tracks and module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
     return y
