@@ -127,6 +127,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     bias_axis = rng.integers(0, 3)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
     narrow = kernel.types == "bf16" and not (split or accumulate or resume) and bool(rng.integers(0, 2))
+    residual = narrow and not kernel.tile.peak.endswith("_tiles") and bool(rng.integers(0, 2))
     c = floats(rows, width)
     pads = int(rng.integers(0, cols)) if rng.integers(0, 2) else 0
     if accumulate:
@@ -143,6 +144,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         want += bias_row[:, None]
     if accumulate or resume:
         want += c
+    added = rng.integers(-4, 5, (rows, width))
+    if residual:
+        want += added
     clip = np.array((-20, 30), real) if rng.integers(0, 2) else None
     if clip is not None:
         want = want.clip(*clip)
@@ -166,6 +170,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
         c_col = np.arange(0, item * width, item * lanes, dtype=np.int64)
     c_row = np.arange(rows, dtype=np.int64) * item * (width if split else cols)
+    in_place, gr = (
+        bool(rng.integers(0, 2)),
+        guarded(bf16(added[:, :cols].astype(np.float32)).view(np.uint8).reshape(-1), end),
+    )
+    if residual and in_place:  # the residual is where C will be
+        gc.array[:] = gr.array
     size = a.itemsize * taps * blocks * kb
     zero = np.zeros(max(kb, last), a.dtype)
     harness.gemm(
@@ -175,7 +185,8 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         bias_col=gbc.address if bias_axis == 1 else 0, bias_row=gbr.address if bias_axis == 2 else 0,
         c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
         clip=None if clip is None else clip.ctypes.data,
-        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, narrow=narrow,
+        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, narrow=narrow, residual=residual,
+        residual_offset=0 if in_place or not residual else gr.address - gc.address,
         chunks=rng.integers(1, taps * depth + 2, 2),
     )  # fmt: skip
     got = gc.array.view(real)

@@ -99,3 +99,26 @@ def test_profiles_add_up():
     assert by_operator(profile) == [("Conv", 2, 0.75), ("Relu", 1, 0.25)]
     assert "75.0%" in next(table(profile))
     assert page("t", [], "m", "s", Profile([], {}, 1)).startswith("<!doctype html>")
+
+
+def test_run_takes_the_fastest_type(path, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((3, 3, 8, 8), np.float32))
+    arguments = ["--dtype", "auto", "--samples", str(tmp_path / "x.npy"), "--tolerance", "0.5", "--rounds", "1"]
+    assert main(["run", str(path), *arguments]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"^type: (\w+), by measurement: float32 .* ms, error 0.0e\+00; bfloat16 .* ms, error", told)
+
+
+@pytest.mark.parametrize(
+    "arguments, wrong",
+    [
+        (["--dtype", "auto"], "give it inputs like yours, --samples FILE.npz"),
+        (["--dtype", "bfloat16", "--tolerance", "0.1"], "are for --dtype auto, got --dtype bfloat16"),
+        (["--samples", "x.npz"], "are for --dtype auto, got --dtype float32"),
+        (["--dtype", "auto", "--samples", "none.npz"], "none.npz"),
+    ],
+)
+def test_run_says_what_a_type_needs(path, capsys, arguments, wrong):
+    with pytest.raises(SystemExit):
+        main(["run", str(path), *arguments])
+    assert wrong in capsys.readouterr().err

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from ..choosing.table import cost_table
 from ..choosing.threads import get_num_threads
 from ..choosing.tuning import tuning
 from .advice import advice
-from .loading import load
+from .loading import TOLERANCE, load
 from .model import DTYPES, Model
 from .others import RUNTIMES, run_other
 from .page import page, table
+from .quantize.samples import samples_in
 
 STEADY = 0.1  # what the same runs may differ by before and after a comparison that can be trusted
 
@@ -32,7 +34,12 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("--threads", type=_count, help="at most; default: all that layoutkit may use")
     p.add_argument("--rounds", type=_count, default=20, help="runs that are timed, default %(default)s")
     p.add_argument("--accuracy", default="standard", help="of convolutions, default %(default)s")
-    p.add_argument("--dtype", choices=DTYPES, default="float32", help="what is multiplied, default %(default)s")
+    p.add_argument("--dtype", choices=(*DTYPES, "auto"), default="float32",
+                   help="what is multiplied, default %(default)s; auto: the fastest within --tolerance")  # fmt: skip
+    p.add_argument("--samples", type=Path, metavar="FILE.npz",
+                   help="for auto: inputs by name, the first axis counts samples; or FILE.npy of one")  # fmt: skip
+    p.add_argument("--tolerance", type=float,
+                   help=f"for auto: error over the largest output, at most, default {TOLERANCE}")  # fmt: skip
     p.add_argument("--tune", action="store_true", help="measure what the cost table lacks first")
     p.add_argument("--compare", choices=RUNTIMES, help="run this as well, in a process of its own")
     p.add_argument("--html", "--profile", type=Path, metavar="PAGE.html",
@@ -42,13 +49,26 @@ def main(argv: Sequence[str]) -> int:
     if args.tune:
         tuning("measure")
     try:
-        model = load(args.model, threads=args.threads, accuracy=args.accuracy, dtype=args.dtype)
+        model = _loaded(args)
         inputs = _inputs(model, args.input, args.shape)
         report = _report(model, inputs, args)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         p.error(str(error))
     print(report)
     return 0
+
+
+def _loaded(args: argparse.Namespace) -> Model:
+    """The model in the type that is asked for."""
+    options: dict[str, Any] = {"threads": args.threads, "accuracy": args.accuracy, "dtype": args.dtype}
+    if args.dtype == "auto":
+        if args.samples is None:
+            raise ValueError("--dtype auto measures times and errors: give it inputs like yours, --samples FILE.npz")
+        options |= {"samples": samples_in(args.samples)}
+        options |= {} if args.tolerance is None else {"tolerance": args.tolerance}
+    elif args.samples is not None or args.tolerance is not None:
+        raise ValueError(f"--samples and --tolerance are for --dtype auto, got --dtype {args.dtype}")
+    return load(args.model, **options)
 
 
 def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespace) -> str:

@@ -9,10 +9,12 @@ from .model import DTYPES, Model
 from .onnx import graph_of
 from .quantize.fastest import fastest
 
+TOLERANCE = 1e-2  # of the fastest type
+
 
 def load(
     model: Any, *, threads: int | None = None, accuracy: str = "standard", dtype: str = "float32", samples: Any = None,
-    tolerance: float = 1e-2,
+    tolerance: float = TOLERANCE,
 ) -> Model:  # fmt: skip
     """A model that runs, from an ONNX file.
 

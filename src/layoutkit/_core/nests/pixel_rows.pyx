@@ -94,6 +94,7 @@ cdef class PixelRows(Executor):
     cdef bint gather, split
     cdef bint bytes                 # results are bytes
     cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
+    cdef bint adds_narrow           # and add a residual of them
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes, panel_bytes
@@ -133,6 +134,7 @@ cdef class PixelRows(Executor):
         self.gather, self.staged, self.stages = gather, staged, staged is not None
         self.bytes = self.rounding and self.y_item == 1
         self.narrow = self.rounding and self.kr == 2 and self.y_block % self.lanes == 0
+        self.adds_narrow = self.narrow and self.kernel_row.tile.rows_at_once == 1
         self.orders, self.x_panel, self.x_run = order, 0, max(self.kb, self.kb_last) * self.x_item
         if (order is not None) != (self.kernel_row.family == LK_GEMM_GROUPS):
             raise ValueError(f"{nest.kernel}: {'an' if order is not None else 'no'} order of columns")
@@ -273,6 +275,7 @@ cdef class PixelRows(Executor):
         """Set what does not depend on the task: the workspace, and the fields of the tile that no task changes."""
         cdef lk_gemm *tile = &s.tile
         cdef bint adds_to_y = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef bint adds_narrow = self.adds_narrow and epilogue != NULL and epilogue.add != NULL
         cdef char *zeros
         cdef int j
         s.y = y
@@ -286,8 +289,9 @@ cdef class PixelRows(Executor):
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
-        s.clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
-        if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
+        s.clip = clip_of(epilogue, epilogue.add if adds_narrow else y,
+                         self.cols > self.g.oc and (not self.rounding or self.narrow))
+        if self.rounding and epilogue != NULL and ((epilogue.add != NULL and not adds_narrow) or self.integers):
             s.clip = NULL
         if epilogue != NULL:
             s.after = epilogue[0]
@@ -320,7 +324,11 @@ cdef class PixelRows(Executor):
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
         tile.accumulate, tile.out = adds_to_y, NULL
         tile.residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
-        tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL)
+        tile.residual = adds_narrow and (epilogue.steps == 0 or s.clip != NULL)
+        tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL or tile.residual)
+        if tile.residual:
+            tile.residual_offset = epilogue.add - y
+            s.epilogue = NULL  # the micro-kernel does all of it
 
     cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:
         """Set the offsets of a block of pixels; for im2col, make its matrix from x, the input of a group, or stage it."""

@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from .calibration import METHODS
 from .quantizing import TOLERANCE, quantize
+from .samples import samples_in
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     output = args.output or args.model.with_suffix(".int8.onnx")
     try:
         found = quantize(
-            args.model, _samples(args.samples), method=args.method, percentile=args.percentile,
+            args.model, samples_in(args.samples), method=args.method, percentile=args.percentile,
             tolerance=args.tolerance, by_time=args.by_time, threads=args.threads,
         )  # fmt: skip
         found.save(output)
@@ -40,15 +39,3 @@ def main(argv: Sequence[str]) -> int:
         p.error(str(error))
     print(f"{found}\n{output}")
     return 0
-
-
-def _samples(path: Path) -> dict[str, np.ndarray] | np.ndarray:
-    """The arrays of a file of numpy's."""
-    try:
-        found = np.load(path, allow_pickle=False)
-    except ValueError as error:  # numpy's own tells how to load what must not be loaded
-        raise ValueError(f"{path}: expected a file of numpy.savez or numpy.save, of numbers") from error
-    if isinstance(found, np.ndarray):
-        return found
-    with found:
-        return {name: found[name] for name in found.files}

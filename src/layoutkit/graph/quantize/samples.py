@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,18 @@ def runs_of(types: Mapping[str, TensorType], samples: Any) -> list[Inputs]:
     if not runs:
         raise ValueError("samples: there are none")
     return runs
+
+
+def samples_in(path: Path) -> dict[str, np.ndarray] | np.ndarray:
+    """The arrays of a file of numpy's."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except ValueError as error:  # numpy's own tells how to load what must not be loaded
+        raise ValueError(f"{path}: expected a file of numpy.savez or numpy.save, of numbers") from error
+    if isinstance(found, np.ndarray):
+        return found
+    with found:
+        return {name: found[name] for name in found.files}
 
 
 def _checked(types: Mapping[str, TensorType], item: Any, what: str, cut: bool = False) -> Inputs:

@@ -123,26 +123,41 @@ LK_INLINE narrow_u8 to_bytes(vf x, int zero, const int element)
 #endif
 }
 
+/* The first n of these, fewer than a vector has; the rest is 0. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+LK_INLINE narrow_16 load_some_16(const char *p, int n) { return (narrow_16)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p); }
+LK_INLINE void store_some_16(char *p, narrow_16 h, int n) { _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)h); }
+LK_INLINE narrow_u8 load_some_u8(const char *p, int n) { return (narrow_u8)_mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p); }
+LK_INLINE void store_some_u8(char *p, narrow_u8 q, int n) { _mm_mask_storeu_epi8(p, (__mmask16)((1u << n) - 1), (__m128i)q); }
+#else
+LK_INLINE narrow_16 load_some_16(const char *p, int n)
+{
+    narrow_16 h = {};
+    memcpy(&h, p, 2 * (size_t)n);
+    return h;
+}
+LK_INLINE void store_some_16(char *p, narrow_16 h, int n) { memcpy(p, &h, 2 * (size_t)n); }
+LK_INLINE narrow_u8 load_some_u8(const char *p, int n)
+{
+    narrow_u8 q = {};
+    memcpy(&q, p, (size_t)n);
+    return q;
+}
+LK_INLINE void store_some_u8(char *p, narrow_u8 q, int n) { memcpy(p, &q, (size_t)n); }
+#endif
+
 /* The first n numbers of `element` at p, which may be LK_F32 or LK_S32; the rest of the vector is 0. */
 LK_INLINE vf load_numbers(const char *p, int n, const int element)
 {
-    narrow_16 h = {};
     if (element == LK_F32)
         return load_reals(p, n);
     if (element == LK_S32)
         return __builtin_convertvector((vi)load_reals(p, n), vf);
     if (element == LK_U8 || element == LK_S8) {
-        narrow_u8 q = {};
-        if (n == LK_LANES)
-            q = *(const narrow_u8 *)p;
-        else
-            memcpy(&q, p, (size_t)n);
+        const narrow_u8 q = n == LK_LANES ? *(const narrow_u8 *)p : load_some_u8(p, n);
         return __builtin_convertvector(from_bytes(q, element), vf);
     }
-    if (n == LK_LANES)
-        h = *(const narrow_16 *)p;
-    else
-        memcpy(&h, p, 2 * (size_t)n);
+    const narrow_16 h = n == LK_LANES ? *(const narrow_16 *)p : load_some_16(p, n);
     return element == LK_BF16 ? from_bf16(h) : from_f16(h);
 }
 
@@ -156,7 +171,7 @@ LK_INLINE void store_numbers(char *p, vf v, int n, const int element)
     if (n == LK_LANES)
         *(narrow_16 *)p = h;
     else
-        memcpy(p, &h, 2 * (size_t)n);
+        store_some_16(p, h, n);
 }
 
 LK_INLINE void store_bytes(char *p, narrow_u8 q, int n)
@@ -164,7 +179,7 @@ LK_INLINE void store_bytes(char *p, narrow_u8 q, int n)
     if (n == LK_LANES)
         *(narrow_u8 *)p = q;
     else
-        memcpy(p, &q, (size_t)n);
+        store_some_u8(p, q, n);
 }
 #endif
 

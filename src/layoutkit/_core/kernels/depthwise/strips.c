@@ -290,10 +290,8 @@ void LK_NAME(LK_TYPED(strips_1x8))(const lk_strips *s) { scaled(s, s->step); }
         EACH(strip_3, COLS, 1, left, right)
 #if LK_VB == 64
 STRIP(3, 4, FULL_3) STRIP(3, 5, FULL_3) STRIP(3, 6, FULL_3) STRIP(3, 7, FULL_3)
-#ifndef LK_NARROW /* 5x5 and 7x7 pay for being widened first */
 STRIP(5, 1, FULL) STRIP(5, 2, FULL) STRIP(5, 3, FULL) STRIP(5, 4, FULL)
 STRIP(7, 1, FULL) STRIP(7, 2, FULL) STRIP(7, 3, FULL)
-#endif
 #else
 STRIP(3, 1, FULL_3) STRIP(3, 2, FULL_3)
 #endif
@@ -306,10 +304,8 @@ STRIP(3, 1, FULL_3) STRIP(3, 2, FULL_3)
     }
 #if LK_VB == 64
 KERNEL(strips_3x7, NULL, NULL, NULL, strip_3x4, strip_3x5, strip_3x6, strip_3x7)
-#ifndef LK_NARROW
 KERNEL(strips_5x4, strip_5x1, strip_5x2, strip_5x3, strip_5x4)
 KERNEL(strips_7x3, strip_7x1, strip_7x2, strip_7x3)
-#endif
 #else
 KERNEL(strips_3x2, strip_3x1, strip_3x2)
 #endif
@@ -318,10 +314,8 @@ const lk_kernel LK_ROWS(strips)[] = {
     LK_ROW(LK_STRIPS, LK_TYPED(strips_1x8), LK_STR(LK_KIND), LK_LANES, 1, 8, LK_TILE(LK_STR(LK_REAL))),
 #if LK_VB == 64
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7, LK_TILE(LK_STR(LK_REAL))),
-#ifndef LK_NARROW
     LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_KIND), LK_LANES, 5, 4, LK_TILE(LK_STR(LK_REAL))),
     LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3, LK_TILE(LK_STR(LK_REAL))),
-#endif
 #else
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2, LK_TILE(LK_STR(LK_REAL))),
 #endif

@@ -23,7 +23,7 @@ cdef extern from "gemm/gemm.h" nogil:
         char *c
         const int64_t *c_row
         const int64_t *c_col
-        int c_split, accumulate, resume, positive, rows, cols, reads_on, narrow, pads
+        int c_split, accumulate, resume, positive, rows, cols, reads_on, narrow, residual, pads
         uint32_t flip
         const void *clip
         const char *to_prefetch

@@ -43,7 +43,8 @@ typedef struct {
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
  *    With `out`, which only rows of units of four of vectors of more than 16 bytes take, and without c_split, accumulate,
  *    resume, clip and pads, bytes take the place of sums. With `narrow`, which only rows of units of two take, and without
- *    c_split, accumulate and resume, sums are rounded to numbers like those of A: vectors of C have half the bytes.
+ *    c_split, accumulate and resume, sums are rounded to numbers like those of A: vectors of C have half the bytes. Such
+ *    rows, but for those of tile units, take a `residual` with it.
  *    Rows of tile units may have LK_NOWHERE in c_row: those rows of C are not stored.
  */
 typedef struct {
@@ -70,13 +71,14 @@ typedef struct {
     int reads_on; /* memory after the rows of A may be read, at their distance, as far as whole tiles of a tile unit reach */
     uint32_t flip;
     int narrow;
+    int residual; /* with narrow: numbers like those of C, residual_offset bytes from it, are added, before clip and pads */
     int pads;          /* so many of the last columns are stored as 0, whatever their sums; with accumulate C is 0 there */
     const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
     int64_t to_prefetch_bytes;
     const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
     const int64_t *next_c_row; /* `rows` of them; NULL: none */
-    int64_t residual_offset;   /* bytes from C to the residual, prefetched for reading; 0: none */
+    int64_t residual_offset;   /* bytes from C to the residual, prefetched for reading unless that is C */
     const lk_rounding *out;    /* bytes are stored, at c_row and c_col, not sums; or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);

@@ -23,6 +23,13 @@ LK_INLINE void store_narrow(char *c, vf v, const int n)
         _mm256_storeu_si256((__m256i *)c, h);
 }
 
+/* The first n numbers of 16 bits, 0: a vector. */
+LK_INLINE vf load_narrow(const char *c, const int n)
+{
+    const __m256i h = n ? _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), c) : _mm256_loadu_si256((const __m256i *)c);
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
+}
+
 #elif LK_VB > 16
 typedef int8_t bytes_run __attribute__((vector_size(LK_VB), aligned(1), may_alias));
 typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
