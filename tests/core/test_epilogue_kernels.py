@@ -100,3 +100,19 @@ def test_every_narrow_number_and_those_between_are_rounded_to_nearest_even(kerne
         with using_isa(kernel.isa):  # the residual is widened
             epilogue_pixels(kernel.types, Epilogue(), onto, narrow[None], np.zeros(onto.shape, np.float32))
         np.testing.assert_array_equal(exact(onto)[0], wide)
+
+
+@pytest.mark.parametrize("step", ["sigmoid", "silu", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("kernel", [k for k in EPILOGUES if k.types == "bf16"], ids=lambda k: k.name)
+def test_activations_of_every_bfloat16_are_rounded_from_twelve_bits(kernel, step):
+    types = TYPES["bf16"]
+    x = np.arange(1 << 16, dtype=np.uint16).view(types.dst)
+    sums, got = exact(x)[None].copy(), np.zeros((1, x.size), types.dst)
+    with using_isa(kernel.isa), np.errstate(all="ignore"):
+        epilogue_pixels("bf16", Epilogue([(step, np.zeros(0, np.float32), None)], []), got, None, sums)
+        want = stepped((step, (), None), None, exact(x)[None].astype(np.float64))[0]
+    got = exact(got)[0].astype(np.float64)
+    number = np.isfinite(want)
+    half = 2.0 ** (np.floor(np.log2(np.maximum(abs(want[number]), 2.0**-126))) - 8)  # of the last bit
+    assert (abs(got[number] - want[number]) <= 2.0**-12 * abs(want[number]) + half + 2.0**-134).all()
+    np.testing.assert_array_equal(got[~number], want[~number])

@@ -22,6 +22,8 @@
  *   sin, cos  of x in radians
  *   fill   b ? a0 : x                            keep      b ? x : a0                    less, ..  1 if x < b, else 0
  *
+ * Of results that are rounded to bf16, sigmoid, silu, gelu and gelu_tanh are within 2^-12 of their value before that.
+ *
  * NaN stays NaN, but a0 x^0 is a0, and thresholded_relu and shrink make it 0. At -Inf silu, gelu, gelu_tanh, hardswish and
  * mish give -0, their limit; swish and hardswish_of give 0 of the sign of x where their factor is 0. */
 #define LK_STEPS(X) \

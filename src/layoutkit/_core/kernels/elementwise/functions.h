@@ -333,6 +333,39 @@ LK_INLINE vf sine(vf x, const int ahead)
     return v;
 }
 
+#if LK_BITS == 32
+/* Of functions whose results are rounded to bf16: 2^f, |f| <= 1/2, to 2^-18, and the polynomial of gelu to 2^-15. */
+static const real coarse_exp_series[] = {0.00957010195f, 0.0559178616f, 0.240247448f, 0.693121815f, 0.999999261f};
+static const real coarse_erfc_series[] = {
+    -0.0302036608f, -0.0011032291f, 0.147816262f, 0.0965971212f, 0.14618365f, 0.140695978f,
+};
+enum { COARSE_EXP_TERMS = sizeof coarse_exp_series / sizeof(real), COARSE_ERFC_TERMS = sizeof coarse_erfc_series / sizeof(real) };
+
+/* 1 / x to 2^-14, x a normal number whose inverse is one */
+LK_INLINE vf about_1_over(vf x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_rcp14_ps((native)x);
+#else
+    return (real)1 / x;
+#endif
+}
+
+/* 2^(x + up), which is a normal number */
+LK_INLINE vf coarse_power(vf x, const int up)
+{
+    const vf magic = MAGIC_OF(up), shifted = x + magic, n = shifted - magic;
+    return polynomial(coarse_exp_series, COARSE_EXP_TERMS, x - n) * (vf)((vi)shifted << MANTISSA_BITS);
+}
+
+/* 1 / (1 + e^-x), x >= -SILU */
+LK_INLINE vf coarse_sigmoid(vf x)
+{
+    const vf power = coarse_power(at_most(x, splat(EXP_NEGLIGIBLE)) * -log2_e, -UP);
+    return about_1_over(power + DOWN) * DOWN;
+}
+#endif
+
 /* factor / (1 + e^-v), given e^-|v| = e * 2^n, and whether v is negative. */
 LK_INLINE vf sigmoid_of(vi negative, vf factor, vf e, vi n)
 {

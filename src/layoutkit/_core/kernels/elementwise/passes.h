@@ -196,5 +196,28 @@ static void over_list(const pass *p, list_function apply)
 LK_STEPS(PASS)
 #define LIST(upper, lower, has_operand, ulps, is_long) pass_##lower,
 static void (*const passes[])(const pass *) = {LK_STEPS(LIST)};
+#if LK_BITS == 32
+PASS(, coarse_sigmoid, 0, , 1)
+PASS(, coarse_silu, 0, , 1)
+PASS(, coarse_gelu, 0, , 1)
+PASS(, coarse_gelu_tanh, 0, , 1)
+#endif
+
+/* A step on its way to results of `element`. */
+LK_INLINE void do_pass(int step, const int element, const pass *p)
+{
+#if LK_BITS == 32
+    if (element == LK_BF16)
+        switch (step) {
+        case LK_STEP_SIGMOID: pass_coarse_sigmoid(p); return;
+        case LK_STEP_SILU: pass_coarse_silu(p); return;
+        case LK_STEP_GELU: pass_coarse_gelu(p); return;
+        case LK_STEP_GELU_TANH: pass_coarse_gelu_tanh(p); return;
+        }
+#else
+    (void)element;
+#endif
+    passes[step](p);
+}
 
 #endif
