@@ -52,7 +52,7 @@ def judge(case: dict, args: argparse.Namespace) -> dict[str, tuple[float, float,
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns its exit code."""
-    p = argparse.ArgumentParser(prog="types.py", description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(prog="narrow.py", description=__doc__.splitlines()[0])
     p.add_argument("models", nargs="*", help="ONNX files; default: those of the onnx package")
     p.add_argument("--zoo", action="store_true", help="the networks of zoo/ (needs torch)")
     p.add_argument("--exporter", choices=("script", "dynamo"), default="script", help="torch's, default %(default)s")
