@@ -95,9 +95,10 @@ class Runs:
 
     def run_again(self, inputs: Any) -> dict[str, np.ndarray] | None:
         """The outputs, if all steps are compiled and `inputs` are arrays that they take as they are; else None."""
-        whole = self._whole
-        arrays = whole.taken(inputs) if whole is not None else None
-        return None if arrays is None else self._in_turn(lambda memory: whole.run(memory.context, arrays))
+        if self._whole is None or (arrays := self._whole.taken(inputs)) is None:
+            return None
+        run = self._whole.run
+        return self._in_turn(lambda memory: run(memory.context, arrays))
 
     def _in_turn(self, run: Callable[[Memory], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         with self._turns.turn():
