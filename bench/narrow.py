@@ -1,7 +1,7 @@
 """Networks in float32, bfloat16 and float16, by layoutkit alone, in turns in one process: what does each type pay?
 
 A ratio is of one round, the median is told; errors are the largest of each output, as a share of its largest number in
-float32 (`onnx.load(.., dtype="auto")` judges the same way).
+the first type (`onnx.load(.., dtype="auto")` judges the same way, by float32).
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from compare import number
 import layoutkit as lk
 from layoutkit.bench.report import geomean
 from layoutkit.choosing import machine
+from layoutkit.formats.nearest import none_of
+from layoutkit.graph.model import DTYPES
 from layoutkit.graph.quantize.errors import error_of
 
 
 def judge(case: dict, args: argparse.Namespace) -> dict[str, tuple[float, float, float]]:
-    """Of each type the seconds of a run, how many times as fast as float32 it is, and its error."""
+    """Of each type the seconds of a run, how many times as fast as the first one it is, and its error."""
     models = {dtype: lk.onnx.load(case["path"], threads=args.threads, dtype=dtype) for dtype in args.types.split(",")}
     real = next(iter(models.values()))
     rng = np.random.default_rng(0)
@@ -65,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = p.parse_args(argv)
     args.dtype, args.accuracy = "float32", "standard"
     types = args.types.split(",")
+    if not set(types) <= set(DTYPES):
+        p.error(none_of("--types", next(t for t in types if t not in DTYPES), DTYPES))
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1: ms a run, times as "
           f"fast as {types[0]}, error")  # fmt: skip
     print(f"{'':<18}" + "".join(f"{dtype:>26}" for dtype in types))
@@ -76,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 ratios[dtype].append(ratio)
             columns = (f"{1e3 * s:12.2f} {ratio:5.2f} {error:7.1e}" for s, ratio, error in judged.values())
             print(f"{case['title']:<18}{''.join(columns)}", flush=True)
+    if not ratios[types[0]]:
+        p.error(f"no network has one of {args.only} in its name")
     for dtype in types[1:]:
         print(f"{dtype}: geometric mean {geomean(ratios[dtype]):.2f}, least {min(ratios[dtype]):.2f}")
     return 0

@@ -103,14 +103,14 @@ def packed(name, src, dst, n, *, at=0, s=(0, 1), d=0, signed=False):
 
 
 def rounding_of(rounding):
-    """How sums become bytes: by these mul, off, least, most, zero, sign, shifts; None: not."""
+    """How sums become bytes: by these mul, off, least, most, zero, sign, shifts, and maybe apart; None: not."""
     if rounding is None:
         return None
-    mul, off, least, most, zero, sign, shifts = rounding
+    mul, off, least, most, zero, sign, shifts, *apart = rounding
     off, adds = ([0] * len(mul), False) if off is None else (off, True)
     lists = {k: [float(x) if k in ("mul", "off") else int(x) for x in v]
              for k, v in dict(mul=mul, off=off, least=least, most=most).items()}  # fmt: skip
-    return structure_of("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
+    return structure_of("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts, apart=any(apart)))
 
 
 def gemm_groups(name, *, row, tap, rounding=None, **fields):

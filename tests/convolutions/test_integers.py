@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracle import reference
 from random_cases import transposed
 from random_cases.integers import case
+from strategies import activations
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
@@ -80,7 +81,7 @@ def test_groups_of_whole_units(isa, data):
     depth, groups, size = data.draw(st.sampled_from((4, 8, 16))), draw(2, 20), (draw(1, 6), draw(1, 9))
     kernel, stride, dilation = (draw(1, 3), draw(1, 3)), draw(1, 2), draw(1, 2)
     padding = ((draw(2, 4), draw(2, 4)), (draw(2, 4), draw(2, 4)))
-    dst = data.draw(st.sampled_from((np.uint8, np.int8, np.float32)))
+    dst, out = data.draw(st.sampled_from((np.uint8, np.int8, np.float32))), data.draw(activations(2))
     limits, channels = np.iinfo(src), depth * groups
     rng = np.random.default_rng(draw(0, 2**32))
     x = rng.integers(limits.min, limits.max, (draw(1, 2), *size, channels), src, endpoint=True)
@@ -98,9 +99,9 @@ def test_groups_of_whole_units(isa, data):
     with using_isa(isa):
         got = lk.conv2d(
             x, w, bias, layout="NHWC", stride=stride, padding=padding, dilation=dilation, groups=groups,
-            zero_point=zero, dtype=(src, dst), threads=draw(1, 2), algorithm="grouped", **how,
+            zero_point=zero, dtype=(src, dst), threads=draw(1, 2), algorithm="grouped", out_layout=out, **how,
         )  # fmt: skip
-    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(lk.reorder(got, out, "NHWC", shape=sums.shape), want)
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -213,8 +214,8 @@ def test_winograd_in_parts_is_exact_beyond_the_range_of_one_transform(isa, chann
     image[0] = 255
     w = np.full((33, channels, depth, 3, 3), 127, np.int8)
     w[1::3], w[2::3] = -128, rng.integers(-128, 128, w[2::3].shape)
-    options = dict(padding=(0, *dilation), dilation=(1, *dilation), layout="NDHWC", zero_point=3, scale=np.float32(2**-20),
-                   dtype=("uint8", dst))  # fmt: skip
+    options = dict(padding=(0, *dilation), dilation=(1, *dilation), layout="NDHWC", zero_point=3,
+                   scale=np.float32(2**-20), dtype=("uint8", dst))  # fmt: skip
     bias = rng.integers(-1000, 1000, 33).astype(np.int32)
     with using_isa(isa):
         for threads in (1, 2):

@@ -64,9 +64,12 @@ def test_gemm_groups(kernel, end):
                 for rounds in {False, kernel.lanes > 4}:
                     if cols:
                         one_product_of_groups(kernel, rng, rows, units, cols, rounds, end)
+        if kernel.lanes > 4:
+            for cols in range(kernel.lanes, kernel.nr + 1, kernel.lanes):
+                one_product_of_groups(kernel, rng, rows, 2, cols, True, end, apart=True)
 
 
-def one_product_of_groups(kernel, rng, rows, units, cols, rounds, end):
+def one_product_of_groups(kernel, rng, rows, units, cols, rounds, end, apart=False):
     depth, taps, flips = 4 * units, int(rng.integers(1, 6)), bool(rng.integers(2))
     a = rng.integers(-128 if flips else 0, 128 if flips else 256, (taps, rows, cols))
     b = rng.integers(-128, 128, (taps, kernel.nr // depth, depth, depth))  # group, output, input
@@ -85,17 +88,25 @@ def one_product_of_groups(kernel, rng, rows, units, cols, rounds, end):
         product = (want.astype(np.float32) * mul[:cols] + off[:cols]).astype(np.float32)
         want = (np.rint(product) + 3).clip(0, 200).astype(np.uint8)
     ga, gb = (guarded(x.reshape(-1).view(np.uint8), end) for x in (a.astype(np.uint8), packed))
-    gc = guarded(np.full(rows * (cols if rounds else 4 * kernel.nr), 9, np.uint8), end)
+    pitch = cols if rounds else 4 * kernel.nr
+    gc = guarded(np.full(rows * pitch, 9, np.uint8), end)
+    places = np.full(4, 1 << 40, np.int64)  # where nothing may be stored
+    places[: -(-cols // kernel.lanes)] = np.arange(-(-cols // kernel.lanes)) * kernel.lanes
+    if apart:
+        rounding = *rounding[:6], True, True
+        gc = guarded(np.full(rows * pitch, 9, np.uint8), end)
+        places[: cols // kernel.lanes] = places[: cols // kernel.lanes][::-1].copy()
     zero = guarded(np.full(cols, 7 ^ 128 if flips else 7, np.uint8), end)
     harness.gemm_groups(
         kernel.name, a=ga.address, row=np.arange(rows, dtype=np.int64) * cols,
         tap=np.arange(taps, dtype=np.int64) * rows * cols, mask=mask, zero=zero.address, kb=units, kb_last=units,
         b=gb.address, bias_col=bias[column], c=gc.address, cols=cols, flip=0x80808080 if flips else 0,
-        c_row=np.arange(rows, dtype=np.int64) * (cols if rounds else 4 * kernel.nr),
-        c_col=np.arange(4, dtype=np.int64) * kernel.lanes, rounding=rounding,
+        c_row=np.arange(rows, dtype=np.int64) * pitch, c_col=places, rounding=rounding,
     )  # fmt: skip
-    got = gc.array if rounds else gc.array.view(np.int32)
-    np.testing.assert_array_equal(got.reshape(rows, -1)[:, :cols], want)
+    got = (gc.array if rounds else gc.array.view(np.int32)).reshape(rows, -1)[:, :cols]
+    if apart:
+        got = got.reshape(rows, -1, kernel.lanes)[:, ::-1].reshape(rows, -1)
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

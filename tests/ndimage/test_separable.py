@@ -120,6 +120,24 @@ def test_any_number_of_threads_gives_the_same_bits(data, threads):
         np.testing.assert_array_equal(run(threads), run(1))
 
 
+@fewer(2)
+@given(st.data(), st.integers(1, 12), st.sampled_from(["uniform_filter", "gaussian_filter"]))
+def test_results_do_not_depend_on_where_they_are(data, size, name):
+    """Those of a part of an array, stored anywhere, are bits of those of the whole, as dask arrays need it."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shape = data.draw(st.sampled_from([(40, 203), (9, 33, 150), (3, 1000)]))
+    x = rng.standard_normal(shape, data.draw(st.sampled_from([np.float32, np.float64])))
+    way = dict(size=size) if name == "uniform_filter" else dict(sigma=size / 4, radius=size)
+    whole, reach = getattr(ndi, name)(x, **way), size + 1
+    cut = tuple(slice(data.draw(st.integers(0, n // 3)), data.draw(st.integers(2 * n // 3, n))) for n in shape)
+    around = tuple(slice(max(0, c.start - reach), min(n, c.stop + reach)) for c, n in zip(cut, shape))
+    part = x[around].copy()
+    room = np.empty(part.size + 5, x.dtype)[data.draw(st.integers(0, 5)) :][: part.size].reshape(part.shape)
+    getattr(ndi, name)(part, output=room, **way)
+    inside = tuple(slice(c.start - a.start, c.stop - a.start) for c, a in zip(cut, around))
+    np.testing.assert_array_equal(room[inside], whole[cut])
+
+
 def test_outputs():
     x = np.arange(30.0).reshape(5, 6)
     want = scipy.gaussian_filter(x, 1)

@@ -171,3 +171,35 @@ def test_modules_keep_the_statistics_of_torch(options):
             plain(wrong)
         with pytest.raises(type(error.value)):
             ours(wrong)
+
+
+@pytest.mark.parametrize("function", ["batch_norm", "max_pool2d", "avg_pool2d"])
+def test_arguments_that_torch_refuses_or_converts(function):
+    """Whatever the size of the tensor: eps, momentum and flags of other values and types, statistics of inference."""
+    ways = {
+        "batch_norm": [
+            dict(eps=0.0), dict(eps=-1.0), dict(eps=None), dict(training=1), dict(momentum=None), dict(momentum=1),
+            dict(training=False, eps=0.0),
+        ],
+        "max_pool2d": [dict(kernel_size=2, ceil_mode=value) for value in ("x", None, 1)],
+        "avg_pool2d": [dict(kernel_size=3, padding=1, count_include_pad=0), dict(kernel_size=2, ceil_mode="x")],
+    }  # fmt: skip
+    x = torch.randn(2, 3, 6, 7)
+
+    def of_inference():
+        with torch.inference_mode():
+            return torch.ones(3), torch.ones(3)
+
+    statistics = [
+        lambda: (None, None), lambda: (torch.ones(3), torch.ones(3)), of_inference,
+        lambda: (torch.zeros(1).expand(3), torch.ones(3)), lambda: (torch.ones(3, requires_grad=True), torch.ones(3)),
+    ]  # fmt: skip
+    for way in ways[function]:
+        for made in statistics if function == "batch_norm" else [None]:
+            results = []
+            for module in (theirs, lkt):
+                given = dict(way)
+                if made is not None:
+                    given = dict(zip(("running_mean", "running_var"), made()), training=True) | given
+                results.append(outcome(getattr(module, function), x, **given))
+            same(results[1], results[0])

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .fixed import Fixed
 
-EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES, BAND_PLAIN = range(8)  # as LK_WEIGH_.. of filters.h
+EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)  # as LK_WEIGH_.. of filters.h
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers
@@ -50,7 +50,7 @@ class Windows:
         which have no other end, are not the same.
         """
         if self.kind == PLAIN:
-            return replace(self, kind=BAND_PLAIN)
+            return replace(self, kind=BAND, weight=np.ones(self.span))
         if self.weight is None:
             return self
         if mirrored and self.kind in (SUMS, DIFFERENCES):

@@ -52,6 +52,13 @@ def _is_plain(x: Any, spatial: tuple[int, ...], least: int) -> bool:
     return not _C._are_functorch_transforms_active() and forward_ad._current_level < 0
 
 
+def _can_move(statistics: Tensor) -> bool:
+    """Whether running statistics can be changed in place as torch changes them."""
+    if statistics.requires_grad or (statistics.is_inference() and not torch.is_inference_mode_enabled()):
+        return False
+    return statistics.is_contiguous()  # not one number for all channels
+
+
 def batch_norm_by_kernel(
     x: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None,
     bias: Tensor | None, momentum: float, eps: float, limit: float = 0.0,
@@ -72,14 +79,16 @@ def batch_norm_by_kernel(
     for t in (weight, bias, mean, variance):
         if t is not None and (t.dtype != torch.float32 or t.device != x.device or t.shape != x.shape[1:2]):
             return None
-    if (mean is None) != (variance is None) or x.numel() < 2 * x.shape[1]:
+    if (mean is None) != (variance is None) or not is_verified(x, eps) or type(momentum) is not float:
+        return None
+    if any(t is not None and not _can_move(t) for t in (mean, variance)):
         return None
     return normalised(x, mean, variance, weight, bias, momentum, eps, limit)
 
 
-def is_verified(x: Tensor) -> bool:
-    """Whether what `torch.nn.functional.batch_norm` does first can be left out: its check, the question for cuDNN."""
-    return x.dim() > 1 and x.numel() >= 2 * x.shape[1] and not x.is_cuda
+def is_verified(x: Tensor, eps: Any) -> bool:
+    """Whether what `torch.nn.functional.batch_norm` does first can be left out: its checks, the question for cuDNN."""
+    return type(eps) is float and eps > 0 and x.dim() > 1 and x.numel() >= 2 * x.shape[1] > 0 and not x.is_cuda
 
 
 def batch_norm(
@@ -104,9 +113,9 @@ def batch_norm(
     -------
     Tensor
     """
-    if type(input) is Tensor and is_small(input, FROM_PLAIN) and is_verified(input):
+    if type(input) is Tensor and is_small(input, FROM_PLAIN) and is_verified(input, eps):
         return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
-    if training:
+    if training is True:
         y = batch_norm_by_kernel(input, running_mean, running_var, weight, bias, momentum, eps)
         if y is not None:
             return y
@@ -134,13 +143,17 @@ def _windows(rank: int, x: Tensor, kernel: Any, stride: Any, padding: Any, dilat
 
 def _max_pool(rank: int, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     """By our kernel; None where torch's is as fast."""
-    windows = _windows(rank, x, kernel, stride, padding, dilation) if _suits_pooling(x, rank) else None
-    return None if windows is None else max_pool(x, *windows, bool(ceil_mode))
+    if type(ceil_mode) is not bool or not _suits_pooling(x, rank):
+        return None
+    windows = _windows(rank, x, kernel, stride, padding, dilation)
+    return None if windows is None else max_pool(x, *windows, ceil_mode)
 
 
 def _avg_pool(rank: int, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, with_pads: bool) -> Any:
-    windows = _windows(rank, x, kernel, stride, padding, 1) if _suits_pooling(x, rank) else None
-    return None if windows is None else avg_pool(x, *windows[:3], bool(ceil_mode), bool(with_pads))
+    if type(ceil_mode) is not bool or type(with_pads) is not bool or not _suits_pooling(x, rank):
+        return None
+    windows = _windows(rank, x, kernel, stride, padding, 1)
+    return None if windows is None else avg_pool(x, *windows[:3], ceil_mode, with_pads)
 
 
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Tensor:

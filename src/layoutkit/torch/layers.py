@@ -41,7 +41,12 @@ class _BatchNorm:
     def _small(self, x):
         """What torch's module does in training, with less around it."""
         counted, momentum = self.num_batches_tracked, self.momentum
-        if momentum is None or counted is None or not self.track_running_stats or not functional.is_verified(x):
+        if (
+            momentum is None
+            or counted is None
+            or not self.track_running_stats
+            or not functional.is_verified(x, self.eps)
+        ):
             return super().forward(x)
         self._check_input_dim(x)
         counted.add_(1)

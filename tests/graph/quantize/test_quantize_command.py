@@ -18,6 +18,11 @@ def files(tmp_path):
     onnx.save(n.model(y), tmp_path / "m.onnx")
     x = n.rng.standard_normal((5, 3, 6, 6)).astype(np.float32)
     np.savez(tmp_path / "s.npz", x=x)
+    np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
+    whole = (tmp_path / "s.npz").read_bytes()
+    (tmp_path / "empty.npz").write_bytes(b"")
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "damaged.npz").write_bytes(whole[:200] + bytes(50) + whole[250:])
     np.save(tmp_path / "s.npy", x)
     return tmp_path, x
 
@@ -48,6 +53,10 @@ def test_its_options(files, capsys):
     ("changes", "message"),
     [
         ({"--samples": "none.npz"}, "No such file"),
+        ({"--samples": "empty.npz"}, "expected a file of numpy.savez or numpy.save"),
+        ({"--samples": "cut.npz"}, "expected a file of numpy.savez or numpy.save"),
+        ({"--samples": "damaged.npz"}, "expected a file of numpy.savez or numpy.save"),
+        ({"--samples": "objects.npz"}, "expected a file of numpy.savez or numpy.save"),
         ({"--samples": "m.onnx"}, "expected a file of numpy.savez or numpy.save"),
         ({"--samples": "s.npz", "--tolerance": "-1"}, "tolerance: expected a number from 0 on, got -1"),
         ({"--samples": "s.npz", "--threads": "0"}, "threads"),

@@ -122,6 +122,8 @@ def _in_nests(x, reduction):
 
 def spread(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> None:
     """Write elements to those of `y`, in C order, whose indices `at` has; some at a time, for signals in between."""
+    if x.size != at.size:
+        raise ValueError(f"{at.size} indices for {x.size} elements")
     x, at, flat, bad = _whole(x).reshape(-1), at.reshape(-1), _whole(y).reshape(-1), np.full(1, -1, np.int64)
     for begin in range(0, x.size, PIECE):
         some, places = (np.ascontiguousarray(a[begin : begin + PIECE]) for a in (x, at))

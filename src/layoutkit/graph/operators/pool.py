@@ -82,8 +82,8 @@ def _max_pool(inputs, attributes, out=None):
 
 
 def _compared(x):
-    """Numbers that the loops compare: those of two bytes as float32."""
-    return np.asarray(x, x.dtype if x.dtype.name in COMPARED else np.float32)
+    """Numbers that the loops compare: those of two bytes, but integers, as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
 def _with_indices(x, least, attributes, out):
@@ -100,6 +100,8 @@ def _with_indices(x, least, attributes, out):
         (k, s, d, before) for k, s, d, (before, _) in zip(of.kernel, of.stride, of.dilation, of.pads)
     ]
     real = np.ascontiguousarray(_compared(x))
+    if real.dtype.name not in COMPARED:
+        raise Unsupported(f"MaxPool: indices for {x.dtype}")
     maxima = y if real.dtype == x.dtype else np.empty(y.shape, real.dtype)
     arrays = [a.reshape(prod(a.shape[:2]), *ones, *a.shape[2:]) for a in (real, maxima, places)]
     PoolingPlaces(*arrays, windows, by_column, least, check_threads(attributes.get("threads")))(*arrays)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -40,13 +42,11 @@ def runs_of(types: Mapping[str, TensorType], samples: Any) -> list[Inputs]:
 def samples_in(path: Path) -> dict[str, np.ndarray] | np.ndarray:
     """The arrays of a file of numpy's."""
     try:
-        found = np.load(path, allow_pickle=False)
-    except ValueError as error:  # numpy's own tells how to load what must not be loaded
-        raise ValueError(f"{path}: expected a file of numpy.savez or numpy.save, of numbers") from error
-    if isinstance(found, np.ndarray):
-        return found
-    with found:
-        return {name: found[name] for name in found.files}
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    except (ValueError, EOFError, BadZipFile, zlib.error) as error:  # numpy's tells how to load what must not be loaded
+        raise ValueError(f"{path}: expected a file of numpy.savez or numpy.save, of numbers, whole") from error
 
 
 def _checked(types: Mapping[str, TensorType], item: Any, what: str, cut: bool = False) -> Inputs:

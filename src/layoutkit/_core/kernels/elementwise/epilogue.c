@@ -39,7 +39,7 @@ static void apply_step(const lk_epilogue *f, const lk_step *s, const piece *p)
         a.b = (operand){{b + LK_ITEM * channel, 0, LK_ITEM * f->channel_row}, f->channel_col ? REALS : A_NUMBER, LK_OWN, 0, 1};
     } else
         a.b = (operand){{b, 0, 0}, A_NUMBER, LK_OWN, 0, 1};
-    do_pass(s->step, p->element, &a);
+    do_pass(s->step, s == f->step + f->steps - 1 ? p->element : LK_OWN, &a);
 }
 
 enum { PIECE = 16384 / LK_ITEM };

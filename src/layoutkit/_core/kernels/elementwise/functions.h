@@ -341,16 +341,6 @@ static const real coarse_erfc_series[] = {
 };
 enum { COARSE_EXP_TERMS = sizeof coarse_exp_series / sizeof(real), COARSE_ERFC_TERMS = sizeof coarse_erfc_series / sizeof(real) };
 
-/* 1 / x to 2^-14, x a normal number whose inverse is one */
-LK_INLINE vf about_1_over(vf x)
-{
-#if defined(__AVX512F__)
-    return (vf)_mm512_rcp14_ps((native)x);
-#else
-    return (real)1 / x;
-#endif
-}
-
 /* 2^(x + up), which is a normal number */
 LK_INLINE vf coarse_power(vf x, const int up)
 {
@@ -362,7 +352,7 @@ LK_INLINE vf coarse_power(vf x, const int up)
 LK_INLINE vf coarse_sigmoid(vf x)
 {
     const vf power = coarse_power(at_most(x, splat(EXP_NEGLIGIBLE)) * -log2_e, -UP);
-    return about_1_over(power + DOWN) * DOWN;
+    return DOWN / (power + DOWN);
 }
 #endif
 

@@ -203,7 +203,7 @@ PASS(, coarse_gelu, 0, , 1)
 PASS(, coarse_gelu_tanh, 0, , 1)
 #endif
 
-/* A step on its way to results of `element`. */
+/* A step whose results are rounded to `element` next. */
 LK_INLINE void do_pass(int step, const int element, const pass *p)
 {
 #if LK_BITS == 32

@@ -43,8 +43,8 @@ STEP(gelu_tanh)
     return times_sigmoid(x, GELU_TANH, exponential_up(exponent_of_sum(-inner, -fused(v, sum_rest, left_of(v, sum, inner)))));
 }
 #if LK_BITS == 32
-/* To 2^-12 of the result, where this is rounded to bf16 next: the same formulas, with shorter polynomials and approximate
- * quotients. Half the time of an activation of such numbers was that of bits that are rounded off. */
+/* To 2^-12 of the result, where this is rounded to bf16 next: the same formulas, with shorter polynomials. The bits are the
+ * same on all instruction sets that have FMA, so quotients are those of divisions. */
 STEP(coarse_sigmoid) { return ONLY_X, coarse_sigmoid(at_least(x, splat(-SILU))); }
 STEP(coarse_silu)
 {
@@ -55,7 +55,7 @@ STEP(coarse_silu)
 STEP(coarse_gelu)
 {
     ONLY_X;
-    const vf v = magnitude(x, GELU), t = about_1_over(fused(v, splat(T_STEP), splat(1)));
+    const vf v = magnitude(x, GELU), t = (real)1 / fused(v, splat(T_STEP), splat(1));
     const vf half_up = polynomial(coarse_erfc_series, COARSE_ERFC_TERMS, t) * t * coarse_power(v * v * (-0.5f * log2_e), UP);
     return choose_by_sign(x, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
 }
@@ -63,7 +63,7 @@ STEP(coarse_gelu_tanh)
 {
     ONLY_X;
     const vf v = magnitude(x, GELU_TANH), inner = v * fused(v * v, splat(tanh_b), splat(tanh_a));
-    const vf up = coarse_power(inner * -log2_e, UP), inverse = about_1_over(fused(up, splat(DOWN), splat(1)));
+    const vf up = coarse_power(inner * -log2_e, UP), inverse = (real)1 / fused(up, splat(DOWN), splat(1));
     return choose_by_sign(x, at_least(x, splat(-GELU_TANH)) * up * inverse * DOWN, x * inverse);
 }
 #endif

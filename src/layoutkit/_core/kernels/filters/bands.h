@@ -110,48 +110,6 @@ LK_INLINE void mirrored_vectors(
             *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k] * factor;
 }
 
-/* Vectors from element i on of sums of `rows` windows, which have as many rows at least. */
-LK_INLINE void plain_vectors(const lk_combine *p, int64_t i, real factor, const int rows, const int vectors, const int e)
-{
-    const char *const *x = p->x, *const *last = x + p->taps;
-    const int64_t at = i * bytes_of(e);
-    const int step = LK_LANES * bytes_of(e);
-    vf common[4], before[LK_BAND_ROWS][4];
-    if (p->ahead)
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++)
-            prefetch_vectors(p->ahead + r * p->ahead_row + at, vectors);
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++)
-        common[k] = load_elements(x[rows - 1] + at + k * step, e);
-    for (x += rows; x < last; x++)
-#pragma GCC unroll 4
-        for (int k = 0; k < vectors; k++)
-            common[k] += load_elements(x[0] + at + k * step, e);
-    x = p->x;
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++) {
-        vf behind = {};
-#pragma GCC unroll 4
-        for (int r = rows - 2; r >= 0; r--) {
-            before[r][k] = load_elements(x[r] + at + k * step, e);
-            if (r < rows - 2)
-                before[r][k] += before[r + 1][k];
-        }
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            if (r)
-                behind += load_elements(last[r - 1] + at + k * step, e);
-            vf sum = common[k];
-            if (r < rows - 1)
-                sum += before[r][k];
-            if (r)
-                sum += behind;
-            *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum * factor;
-        }
-    }
-}
-
 #if defined(__AVX512F__)
 enum { BAND_VECTORS = 4, MIRRORED_VECTORS = 2 };
 #else
@@ -164,9 +122,7 @@ LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e, const
     const int vectors = mirrored ? MIRRORED_VECTORS : BAND_VECTORS;
     const real factor = factor_of(p);
 #define BAND(i, vectors) \
-    mirrored                      ? mirrored_vectors(p, i, factor, rows, vectors, e, kind) \
-    : kind == LK_WEIGH_BAND_PLAIN ? plain_vectors(p, i, factor, rows, vectors, e) \
-                                  : band_vectors(p, i, factor, rows, vectors, e)
+    mirrored ? mirrored_vectors(p, i, factor, rows, vectors, e, kind) : band_vectors(p, i, factor, rows, vectors, e)
     int64_t i = 0;
     for (; i <= p->count - vectors * LK_LANES; i += vectors * LK_LANES)
         BAND(i, vectors);
@@ -179,7 +135,7 @@ LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e, const
 
 LK_INLINE void band_elements(const lk_combine *p, const int e, const int kind)
 {
-    if (p->rows == LK_BAND_ROWS && (kind != LK_WEIGH_BAND_PLAIN || p->taps >= LK_BAND_ROWS)) {
+    if (p->rows == LK_BAND_ROWS) {
         band_rows(p, LK_BAND_ROWS, e, kind);
         return;
     }

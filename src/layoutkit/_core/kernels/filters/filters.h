@@ -19,7 +19,6 @@
  *     LK_WEIGH_BAND_SUMS, LK_WEIGH_BAND_DIFFERENCES   `rows` results of that many rows, each what LK_WEIGH_SUMS or
  *                           LK_WEIGH_DIFFERENCES make of the middle row of a window, then of the pairs of rows equally far
  *                           from it, the outermost first
- *     LK_WEIGH_BAND_PLAIN   likewise without weights; what all windows have in common is summed once
  *   `end` is what becomes of a sum:
  *     LK_END_NONE    nothing
  *     LK_END_MEAN    it is multiplied by 1 / `size`
@@ -70,7 +69,7 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
-    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_BAND_PLAIN,
+    LK_WEIGH_BAND_DIFFERENCES,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

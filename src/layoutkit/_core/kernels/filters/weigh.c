@@ -6,9 +6,9 @@
  * sums is a second look at the row, which is in L1 then.
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
  */
-#include "along.h"
 #include "bands.h"
 #include "stores.h"
+#include "sums.h"
 
 LK_INLINE vf ended(vf sum, const int end, const int to, const real size)
 {
@@ -74,11 +74,6 @@ LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
     int64_t i = stream ? unaligned_elements(p->y, LK_ITEM) : 0;
     if (i)
         weigh_vectors(p, 0, factor, 1, e, kind, STORE_FRONT);
-#if defined(__AVX512F__)
-    const int64_t apart = kind == LK_WEIGH_PLAIN && e == LK_OWN ? steps_along(p) : 0;
-    for (; apart && i <= p->count - MOST_VECTORS * LK_LANES; i += MOST_VECTORS * LK_LANES)
-        sum_along(p, i, factor, apart, how);
-#endif
     for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
         weigh_vectors(p, i, factor, 4, e, kind, how);
     for (; i <= p->count - LK_LANES; i += LK_LANES)
@@ -115,9 +110,6 @@ static __attribute__((noinline)) void band_short(const lk_combine *p)
         if (p->kind == LK_WEIGH_BAND) {
             for (int64_t t = 0; t < p->taps; t++)
                 sum = fused(weight[t] - (vf){}, load_any(x[t], n, e), sum);
-        } else if (p->kind == LK_WEIGH_BAND_PLAIN) {
-            for (int64_t t = 0; t < p->taps; t++)
-                sum += load_any(x[t], n, e);
         } else {
             sum = load_any(x[half], n, e) * weight[0];
             LK_SEPARATE(sum);
@@ -140,7 +132,6 @@ LK_INLINE void weigh_elements(const lk_combine *p, const int e)
     case LK_WEIGH_BAND: band_elements(p, e, LK_WEIGH_BAND); break;
     case LK_WEIGH_BAND_SUMS: band_elements(p, e, LK_WEIGH_BAND_SUMS); break;
     case LK_WEIGH_BAND_DIFFERENCES: band_elements(p, e, LK_WEIGH_BAND_DIFFERENCES); break;
-    case LK_WEIGH_BAND_PLAIN: band_elements(p, e, LK_WEIGH_BAND_PLAIN); break;
     }
 }
 

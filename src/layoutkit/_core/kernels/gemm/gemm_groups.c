@@ -145,7 +145,12 @@ LK_INLINE void put_row_of(const lk_gemm *g, char *c, const vf *sums, const int u
     if (g->out) {
         const lk_rounding *const out = g->out;
         const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
-        store_bytes(c, g->c_col, bytes_of(y, out, zero, sign, 4, 4, units), out, MIN(g->cols, NR), 4);
+        const whole bytes = bytes_of(y, out, zero, sign, 4, 4, units);
+        if (out->apart) /* only as many vectors as there are columns for have a place */
+            for (int m = 0; m * LK_LANES < g->cols; m++)
+                memcpy(c + g->c_col[m], (const char *)&bytes + m * LK_LANES, LK_LANES);
+        else
+            store_bytes(c, g->c_col, bytes, out, MIN(g->cols, NR), 4);
         return;
     }
 #endif
