@@ -5,14 +5,12 @@ import numpy as np
 
 from .step_list import Context, StepList
 
-Places = Sequence[tuple[int, int]]
-
 class WholeRun:
     def __init__(
         self,
         steps: StepList,
-        inputs: Sequence[tuple[str, tuple[int, ...], np.dtype, Places]],
-        outputs: Sequence[tuple[str, tuple[int, ...], np.dtype, int, Places]],
+        inputs: Sequence[tuple[str, tuple[int, ...], np.dtype, Sequence[tuple[int, int]]]],
+        outputs: Sequence[tuple[str, tuple[int, ...], np.dtype, int, Sequence[tuple[int, int]]]],
         new: Callable[[tuple[int, ...], np.dtype, int], np.ndarray],
     ) -> None: ...
     def taken(self, inputs: Any) -> list[np.ndarray] | None: ...
