@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import using_isa
@@ -173,3 +174,16 @@ def test_a_residual_that_is_an_output_of_negative_strides(algorithm):
         out = np.empty_like(add)[flip]
         out[...] = add
         np.testing.assert_allclose(lk.conv2d(x, w, add=out, out=out, **arguments), want, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 9, 9), (4, 64, 16, 16)])
+@pytest.mark.parametrize(("steps", "want"), [
+    (["sigmoid", ("linear", -1.0, 1.0)], lambda x: 1 / (1 + np.exp(x))),
+    (["sigmoid", "log"], lambda x: -np.log1p(np.exp(-x))), (["silu", ("add", -8.0)], lambda x: x / (1 + np.exp(-x)) - 8),
+])  # fmt: skip
+def test_steps_before_the_last_are_not_coarse(steps, want, shape):
+    """Results of bfloat16 are rounded after the last step alone."""
+    x = np.resize(np.linspace(2, 12, 97), shape).astype(ml_dtypes.bfloat16)
+    w = np.eye(shape[1])[:, :, None, None].astype(ml_dtypes.bfloat16)
+    got, exact = lk.conv2d(x, w, activation=steps).astype(np.float64), want(x.astype(np.float64))
+    assert (abs(got - exact) <= 2.0**-8 * abs(exact) + 1e-6).all()

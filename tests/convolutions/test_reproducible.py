@@ -9,6 +9,7 @@ import sys
 from fractions import Fraction
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import using_isa
@@ -145,3 +146,16 @@ def test_long_sums_of_few_channels_go_in_chunks_everywhere(kernel, channels, gro
                 else:
                     got = lk.conv2d(plain, w, layout="NHWC", algorithm="depthwise", **attributes)
                     assert same(got.transpose(0, 3, 1, 2), want)
+
+
+@pytest.mark.parametrize("step", ["sigmoid", "silu", "gelu", "gelu_tanh"])
+def test_activations_of_bfloat16(step):
+    """Computed to fewer bits, as they are rounded next: the same ones on all instruction sets."""
+    x, w = (4 * X).astype(ml_dtypes.bfloat16), np.eye(64)[:, :, None, None].astype(ml_dtypes.bfloat16)
+    how = dict(activation=step, accuracy="reproducible")
+    results = []
+    for isa in fused():
+        with using_isa(isa):
+            results.append(lk.conv2d(x, w, **how))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.view(np.uint16), results[0].view(np.uint16))
