@@ -179,7 +179,8 @@ def test_a_residual_that_is_an_output_of_negative_strides(algorithm):
 @pytest.mark.parametrize("shape", [(1, 16, 9, 9), (4, 64, 16, 16)])
 @pytest.mark.parametrize(("steps", "want"), [
     (["sigmoid", ("linear", -1.0, 1.0)], lambda x: 1 / (1 + np.exp(x))),
-    (["sigmoid", "log"], lambda x: -np.log1p(np.exp(-x))), (["silu", ("add", -8.0)], lambda x: x / (1 + np.exp(-x)) - 8),
+    (["sigmoid", "log"], lambda x: -np.log1p(np.exp(-x))),
+    (["silu", ("add", -8.0)], lambda x: x / (1 + np.exp(-x)) - 8),
 ])  # fmt: skip
 def test_steps_before_the_last_are_not_coarse(steps, want, shape):
     """Results of bfloat16 are rounded after the last step alone."""
