@@ -54,9 +54,9 @@ def _is_plain(x: Any, spatial: tuple[int, ...], least: int) -> bool:
 
 def _can_move(statistics: Tensor) -> bool:
     """Whether running statistics can be changed in place as torch changes them."""
-    if statistics.requires_grad or (statistics.is_inference() and not torch.is_inference_mode_enabled()):
+    if statistics.requires_grad or not statistics.is_contiguous():  # a stride of 0: one number for all channels
         return False
-    return statistics.is_contiguous()  # not one number for all channels
+    return is_compiling() or not statistics.is_inference() or torch.is_inference_mode_enabled()
 
 
 def batch_norm_by_kernel(
