@@ -30,7 +30,7 @@ enum { PIECE = 16, NR = 4 * LK_LANES, MAX_SUMS = 24 }; /* PIECE: columns that fo
 #define SHUFFLED(a, b, n) (vf)_mm256_shuffle_ps((__m256)(a), (__m256)(b), n)
 #else
 #define SHUFFLED(a, b, n) \
-    __builtin_shuffle(a, b, (vi){(n) & 3, (n) >> 2 & 3, ((n) >> 4 & 3) + 4, ((n) >> 6 & 3) + 4})
+    __builtin_shuffle(a, b, ((vi){(n) & 3, (n) >> 2 & 3, ((n) >> 4 & 3) + 4, ((n) >> 6 & 3) + 4}))
 #endif
 
 /* Sums of neighbouring lanes, those of a before those of b in every four */
