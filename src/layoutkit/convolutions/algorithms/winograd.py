@@ -26,9 +26,9 @@ from ..winograd_matrices import PAIRS, as_array, expanding_table, expands, kerne
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 
-# G of F(4, 3) at the points 0, +-1, +-2, infinity, its rows multiplied by 4, 6, 6, 24, 24, 1: see winograd.h.
-INTEGER_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.float32)
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
+TILE_SIDE = 6  # products of a tile of integers, along each axis
+PACKED_AT_ONCE = 1 << 12  # weights of each tap, so that their products stay in the second cache
 PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 * 128 < 2^25
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
@@ -232,19 +232,38 @@ def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
 
 def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
     """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr] in s16, far from the limits of its range."""
-    taps, n = INTEGER_G.shape[::-1]
     panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
-    rows = w.reshape(-1, taps).astype(np.float32) @ INTEGER_G.T  # exact, and as fast as numpy multiplies
-    u = np.swapaxes(rows.reshape(-1, taps, n), 1, 2).reshape(-1, taps) @ INTEGER_G.T
-    products = np.swapaxes(u.reshape(-1, n, n), 1, 2).astype(np.int16)  # transposed until here
-    products = products.reshape(p.groups, p.oc // p.groups, ic, depth, n * n)
-    shape = (p.groups, n * n, panels, depth, -(-ic // kernel.kr), kernel.nr, kernel.kr)
-    packed = empty(shape, products.dtype, "filter")
-    packed[...] = 0
-    if products.size:
-        rows = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c")
-        packed[:, :, : rows.shape[2]] = rows.reshape(packed[:, :, : rows.shape[2]].shape)
+    shape = (p.groups, TILE_SIDE**2, panels, depth, -(-ic // kernel.kr), kernel.nr, kernel.kr)
+    packed = empty(shape, np.dtype(np.int16), "filter")
+    of_filters = -(-p.oc // p.groups // kernel.nr)
+    packed[:, :, of_filters:] = 0  # panels of pads
+    if not w.size:
+        packed[...] = 0
+        return packed
+    by_tap = w.reshape(p.groups, p.oc // p.groups, ic, depth, 9)
+    taps = reorder(by_tap, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c").reshape(p.groups, 3, 3, -1)
+    for group, out in zip(taps, packed):
+        products = out.reshape(TILE_SIDE, TILE_SIDE, -1)
+        for at in range(0, group.shape[2], PACKED_AT_ONCE):
+            some = group[:, :, at : at + PACKED_AT_ONCE].astype(np.int16)
+            rows = integer_tile(some.swapaxes(0, 1), np.empty((TILE_SIDE, 3, some.shape[2]), np.int16))
+            integer_tile(rows.swapaxes(0, 1), products[:, :, at : at + some.shape[2]])
     return packed
+
+
+def integer_tile(taps: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Three taps -> six factors of F(4, 3) at the points 0, +-1, +-2, infinity, multiplied by 4, 6, 6, 24, 24, 1: see
+    winograd.h. Along the first axis; the results are `out`."""
+    a, b, c = taps
+    out[0], out[5] = a, c
+    even = a + c
+    np.subtract(b, even, out=out[2])
+    np.negative(even + b, out=out[1])
+    even += 3 * c
+    odd = 2 * b
+    np.add(even, odd, out=out[3])
+    np.subtract(even, odd, out=out[4])
+    return out
 
 
 def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:

@@ -13,6 +13,7 @@ from ...formats.layout import Layout
 from ...reorders.reorder import reorder
 from ..ir import Node
 from ..operators import Known, StoredType
+from ..operators.filters import numbers_of
 
 FLOAT = StoredType("float32")
 
@@ -46,7 +47,7 @@ def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
     alpha = np.float32(node.attributes.get("alpha", 1.0))
     if integers is None or x is None or not x.integers:
         y = FLOAT if y.integers else y
-        w = known[node.inputs[1]].value
+        w = known[node.inputs[1]].value if integers is None else numbers_of(node)
         assert w is not None
         return Factors(
             in_type(w if alpha == 1 else w * alpha, dtype), StoredType(dtype), y, {"dtype": (dtype, y.dtype)}

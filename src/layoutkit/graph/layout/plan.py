@@ -9,10 +9,12 @@ import numpy as np
 
 from ..ir import Graph
 from ..operators import Known
+from ..operators.filters import forgotten
 from ..operators.layouts import NAMES, PLAIN
 from ..passes.elementwise import chains
 from ..passes.fold import folded
 from ..passes.inline import inlined
+from ..passes.integer_filters import filters_as_integers
 from ..passes.narrow import keep_narrow
 from ..shapes import infer
 from .assign import Assigned
@@ -47,6 +49,7 @@ class LayoutPlan(NamedTuple):
         """Drop the values of constants: steps hold those that they need."""
         self.graph.constants.update((name, _like(value)) for name, value in self.graph.constants.items())
         self.known.update((name, _forgotten(k)) for name, k in self.known.items())
+        self.graph.nodes[:] = map(forgotten, self.graph.nodes)
 
 
 def _forgotten(of: Known) -> Known:
@@ -66,9 +69,11 @@ def choose_layouts(
 
 def simplified(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, dict[str, Known]]:
     """The graph for inputs of these shapes, folded, and what is known of its tensors."""
+    graph = filters_as_integers(graph)
     known = infer(graph, shapes)
     while (larger := inlined(graph, known)) is not graph:
-        graph, known = larger, infer(larger, shapes)
+        graph = filters_as_integers(larger)
+        known = infer(graph, shapes)
     only = [graph]
     del graph, larger  # so that passes free filters that they replace
     return folded(only.pop(), known), known

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...formats.layout import Layout
 from ..ir import Graph, Node
+from .filters import with_numbers
 
 Attributes = Mapping[str, Any]
 
@@ -169,6 +170,7 @@ def applied(
 ):
     """As `run`, but the function's exceptions pass through: shape rules use it, and their caller reports the error."""
     attributes = {**(node.attributes if attributes is None else attributes), "op": node.op}
+    arrays = with_numbers(node, arrays)
     return OPERATORS[node.op].run(arrays, attributes, *(() if out is None else (out,)))
 
 

@@ -14,6 +14,7 @@ from .einsum import einsums_as_products
 from .elementwise import choices_as_sums
 from .epilogues import activations_into_epilogues, pads_into_convolutions, residuals
 from .identities import equal_nodes, means_as_pooling, remove_identities
+from .integer_filters import filters_as_numbers
 from .normalisations import group_normalisations, parameters_into_normalisations, spelled_normalisations
 from .patterns import activations
 from .products import attention, scales_and_biases_into_products, views_into_products
@@ -24,8 +25,8 @@ from .shuffles import shuffles
 from .tables import bytes_as_tables
 
 PASSES = (
-    moved_as_numbers, kept_as_integers, bytes_as_tables, fold_constants, recurrent_products, einsums_as_products,
-    attentions_as_products, constants_into_attributes, shuffles, remove_identities, activations,
+    moved_as_numbers, kept_as_integers, filters_as_numbers, bytes_as_tables, fold_constants, recurrent_products,
+    einsums_as_products, attentions_as_products, constants_into_attributes, shuffles, remove_identities, activations,
     pads_into_convolutions, equal_nodes, group_normalisations, spelled_normalisations, parameters_into_normalisations,
     channels_in_place, parameters_into_normalisations, attention, scales_and_biases_into_products,
     views_into_products, as_affine, affine_into_makers, affine_into_makers, residuals, means_as_pooling,

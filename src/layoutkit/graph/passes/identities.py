@@ -110,12 +110,15 @@ def equal_nodes(graph: Graph, known: Knowledge) -> Graph:
     nodes = []
     for node in graph.nodes:
         node = renamed(node, names)
+        if node.op not in REPEATED:
+            nodes.append(node)
+            continue
         attributes = dict(node.attributes)
         if node.op == "ReduceMean" and attributes.get("axes"):
             rank = len(known[node.inputs[0]].shape)
             attributes["axes"] = sorted(normal(axis, rank, node.op) for axis in attributes["axes"])
         key = node.op, node.inputs, len(node.outputs), _hashable(attributes)
-        twin = first.setdefault(key, node) if node.op in REPEATED else node
+        twin = first.setdefault(key, node)
         if twin is node or any(name in graph.ends or not other for name, other in zip(node.outputs, twin.outputs)):
             nodes.append(node)
         else:

@@ -7,16 +7,14 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from ..ir import Graph, Node, renamed
 from ..operators import Known
 from ..operators.kernels.casts import meant_by
+from .integer_filters import with_integers
 from .rewriting import Knowledge, Rewriting
 
-MULTIPLY = "Conv", "Gemm", "MatMul"
 MOVING = "MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice"
 
 
@@ -73,44 +71,15 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
             gone.add(id(node))
     gone |= {id(reader) for node in graph.nodes if id(node) in pairs for reader in users[node.outputs[0]]}
     nodes = []
+
+    def value_of(name: str) -> np.ndarray | None:
+        return known[name].value
+
     for node in graph.nodes:
         if id(node) in gone:
             continue
         if id(node) in pairs:
             node = Node("Identity", node.inputs[:1], pairs[id(node)].outputs, {}, node.name)
-        node = _with_integers(node, known, makers)
+        node = with_integers(node, value_of, makers)
         nodes.append(renamed(node.with_(outputs=tuple(names.get(o, o) for o in node.outputs)), names))
     return Graph(nodes, graph.inputs, graph.outputs, graph.constants)
-
-
-def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:
-    """A node whose filter is a DequantizeLinear of an int8 constant, with those integers as attributes."""
-    before = makers.get(node.input(1))
-    if node.op not in MULTIPLY or before is None or before.op != "DequantizeLinear":
-        return node
-    w, scale = (known[name].value for name in before.inputs[:2])
-    zero = known[before.inputs[2]].value if before.input(2) else np.zeros(1)
-    if w is not None and w.dtype == np.uint8 and zero is not None and zero.size and (zero == 128).all():
-        w, zero = (w ^ np.uint8(128)).view(np.int8), np.zeros(1)
-    axis = {"Conv": 0, "Gemm": 0 if node.attributes.get("transB") else 1, "MatMul": 1}[node.op]
-    if w is None or scale is None or zero is None or w.dtype != np.int8 or w.ndim < 2 or zero.any():
-        return node
-    if scale.dtype != np.float32 or before.attributes.get("block_size"):
-        return node
-    if scale.size > 1 and (scale.ndim != 1 or before.attributes.get("axis", 1) % w.ndim != axis):
-        return node
-    scales = np.broadcast_to(scale.reshape(-1), (w.shape[axis],))
-    more = {"integers": (w, scales), "integer_bias": _integer_bias(node, known, makers)}
-    return node.with_(attributes={**node.attributes, **more})
-
-
-def _integer_bias(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> tuple:
-    """The name of the bias, the int32 constant and the scales that it is dequantised from; nothing if it is not."""
-    before = makers.get(node.input(2))
-    if before is None or before.op != "DequantizeLinear":
-        return "", None, None
-    values, scale = (known[name].value for name in before.inputs[:2])
-    zero = known[before.inputs[2]].value if before.input(2) else np.zeros(1)
-    if values is None or scale is None or zero is None or values.dtype != np.int32 or values.ndim != 1 or zero.any():
-        return "", None, None
-    return node.input(2), values, scale.reshape(-1)

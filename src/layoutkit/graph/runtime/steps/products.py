@@ -105,8 +105,8 @@ def _as_convolution(program: Building, node: Node) -> None:
     x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
     w = f.w if a.get("transB") else f.w.T
     b = f.bias(_bias(node, program, len(w)))
-    op = CLASSES[1](
-        np.ascontiguousarray(w)[:, :, None], b, layout="NWC", filter_layout="OIW",
+    op = CLASSES[1].of_constant(
+        w[:, :, None], b, layout="NWC", filter_layout="OIW",
         activation=f.activation(a.get("activation")), accuracy=program.costs.accuracy,
         threads=program.costs.threads, **f.options,
     )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Filters of int8 whose numbers are never made, and those whose numbers are read: against the operators one by one."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle.network import evaluate
+from random_cases.quantised import Builder
+
+from layoutkit.graph.ir import Graph
+from layoutkit.graph.model import Model
+from layoutkit.graph.operators.filters import numbers_of
+from layoutkit.graph.passes.integer_filters import filters_as_integers
+
+CHANNELS = 4
+
+
+@st.composite
+def graphs(draw):
+    """Few filters, read by many: as filters by inputs of integers, of numbers or constant ones, and as tensors."""
+    b = Builder(draw(st.integers(0, 99)))
+    whole = b.quantised("x", "uint8", 1 / 120, 128)
+    inputs = {4: [whole, "x", b.constant(b.rng.standard_normal((1, CHANNELS, 3, 3)).astype(np.float32))]}
+    inputs[2] = [b.add("Reshape", x, b.constant(np.array([-1, CHANNELS]))) for x in inputs[4]]
+    filters = {4: [b.filter(CHANNELS, CHANNELS, 1, 1, axis=draw(st.sampled_from([0, None]))) for _ in range(2)]}
+    filters[2] = [b.filter(CHANNELS, CHANNELS, axis=draw(st.sampled_from([0, 1, None]))) for _ in range(2)]
+    outputs = []
+    for _ in range(draw(st.integers(1, 6))):
+        op = draw(st.sampled_from(["Conv", "MatMul", "Gemm", "Add"]))
+        rank = 4 if op == "Conv" else 2 if op != "Add" else draw(st.sampled_from([2, 4]))
+        x, w = draw(st.sampled_from(inputs[rank])), draw(st.sampled_from(filters[rank]))
+        attributes = {"transA": draw(st.integers(0, 1)), "transB": draw(st.integers(0, 1))} if op == "Gemm" else {}
+        if op == "Add":
+            x = draw(st.sampled_from(filters[rank]))
+        y = b.add(op, x, w, **attributes)
+        if draw(st.booleans()):
+            y = b.quantised(b.add("Relu", y), "uint8", 0.1, 3)
+        outputs.append(y)
+    outputs += draw(st.lists(st.sampled_from(filters[4] + filters[2]), max_size=1))
+    needed = Graph(b.nodes, b.graph("x", shape=(1, CHANNELS, 3, 4)).inputs, tuple(outputs), b.constants)
+    return needed.needed(outputs)
+
+
+@given(graph=graphs(), dtype=st.sampled_from(["float32", "float32", "bfloat16"]), threads=st.integers(1, 2))
+def test_random_readers(graph, dtype, threads):
+    x = np.random.default_rng(1).uniform(-1, 1, (1, CHANNELS, 3, 4)).astype(np.float32)
+    given = {"x": x} if graph.inputs else {}
+    try:
+        want = evaluate(graph, given)
+    except ValueError:  # rows of another number than the columns of the filter
+        with pytest.raises(ValueError):
+            Model(graph, threads=threads).run(given)
+        return
+    found = Model(graph, dtype=dtype, threads=threads).run(given)
+    most = 0.101 if dtype == "float32" else 0.2  # of a result that is nearly halfway between two integers
+    for name in graph.outputs:
+        assert found[name].shape == want[name].shape
+        assert np.abs(found[name] - want[name]).max() < most, name
+
+
+@pytest.mark.parametrize("op, axis, attributes", [
+    ("Conv", 0, {}), ("MatMul", 1, {}), ("Gemm", 1, {}), ("Gemm", 0, {"transB": 1}), ("MatMul", None, {}),
+])  # fmt: skip
+def test_their_numbers(op, axis, attributes):
+    """Bit for bit those of DequantizeLinear, which is no part of the graph any more."""
+    b = Builder(0)
+    shape = (5, 7, 1, 1) if op == "Conv" else (5, 7)
+    w = b.filter(*shape, axis=axis)
+    y = b.add(op, "x", w, **attributes)
+    graph = b.graph(y)
+    (node,) = filters_as_integers(graph).nodes
+    want = evaluate(graph.needed([w]), {})[w]
+    np.testing.assert_array_equal(numbers_of(node), want)
+    assert numbers_of(node).dtype == want.dtype
+
+
+@pytest.mark.parametrize("scales, axis", [(3, 0), (4, 1), (4, 3), ((1, 1), 0)])
+def test_scales_that_do_not_fit_are_refused(scales, axis):
+    b = Builder(0)
+    w = b.constant(b.rng.integers(-9, 9, (4, 8, 1, 3)).astype(np.int8))
+    scale = np.full(scales, 0.1, np.float32)
+    given = b.constant(scale), b.constant(np.zeros(scale.shape, np.int8))
+    x = b.quantised("x", "uint8", 0.01, 0)
+    graph = b.graph(b.add("Conv", x, b.add("DequantizeLinear", w, *given, axis=axis)))
+    with pytest.raises(ValueError, match="DequantizeLinear"):
+        Model(graph).run(np.zeros((1, 8, 9, 9), np.float32))
+
+
+def test_only_packed_filters_stay():
+    """Of four filters of 256 kB there is one more than those and the model's own at a time, and it is packed."""
+    channels, layers = 512, 4
+    b = Builder(0)
+    x = b.quantised("x", "uint8", 1 / 120, 3)
+    for _ in range(layers):
+        x = b.quantised(b.add("Conv", x, b.filter(channels, channels, 1, 1)), "uint8", 2.0, 128)
+    graph, x = b.graph(x, shape=(1, channels, 3, 3)), np.zeros((1, channels, 3, 3), np.float32)
+    Model(graph, threads=1).run(x)  # what the first model of a process makes is not counted: imports, the cost table
+    model = Model(graph, threads=1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model.run(x)
+        gc.collect()
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1.25 * layers * channels**2
+    assert most < 1.75 * layers * channels**2
