@@ -199,7 +199,7 @@ x = np.zeros((4, 5))
     (lambda: ndi.correlate1d(x, [1, 2], origin=1), ValueError, "of 2 elements it must be from -1 to 0"),
     (lambda: ndi.correlate1d(x, [1], cval=1j), ValueError, "a complex cval"),
     (lambda: ndi.correlate1d(x, [1j], output=np.zeros((4, 5))), RuntimeError, "complex dtype"),
-    (lambda: ndi.uniform_filter(x, 0), RuntimeError, "incorrect filter size 0"),
+    (lambda: ndi.uniform_filter(x, 0), RuntimeError, "incorrect filter size 0, expected at least 1"),
     (lambda: ndi.uniform_filter1d(x, 1, mode="edge"), RuntimeError, "mode must be one of reflect"),
     (lambda: ndi.minimum_filter1d(x, 1, origin=1), ValueError, "of 1 elements it must be from 0 to 0"),
     (lambda: ndi.minimum_filter1d(x + 1j, 3), TypeError, "have no order"),

@@ -226,5 +226,5 @@ def sizes_of(size: Any, count: int, what: str) -> list[int]:
     """Sizes of windows, one for each axis."""
     sizes = [int(s) for s in one_each(size, count, f"{what}: size")]
     if any(s < 1 for s in sizes):
-        raise RuntimeError(f"{what}: incorrect filter size {size}")
+        raise RuntimeError(f"{what}: incorrect filter size {size!r}, expected at least 1 along each axis")
     return sizes

@@ -35,7 +35,7 @@ def blended(
         if mode == "nearest":
             points = [np.clip(at, 0, n - 1) for at, n in zip(points, x.shape)]
         elif mode == "constant" and all((np.diff(at) >= 0).all() for at in points):
-            y[...] = constant if limits is None else np.clip(np.trunc(constant + np.copysign(0.5, constant)), *limits)
+            y[...] = constant if limits is None else cast(constant, y.dtype, *limits)
             box = [slice(np.argmax(i), np.argmax(i) + np.count_nonzero(i)) for i in inside]
             given = points = [at[b] for at, b in zip(points, box)]
             y = y[tuple(box)]
@@ -58,6 +58,12 @@ def blended(
         doubt, slope = doubt * max(map(abs, limits)), 0.0
     Zooming((x, y), element, taps, given, offsets, doubt, slope, limits, threads)(x, y)
     return True
+
+
+def cast(constant: float, dtype: np.dtype, least: float, most: float) -> np.ndarray:
+    """A constant as scipy casts it: rounded, what does not fit to the ends, NaN as C does."""
+    with np.errstate(invalid="ignore"):
+        return np.clip(np.trunc(constant + np.copysign(0.5, constant)), least, most).astype(dtype)
 
 
 def taps_of(points: np.ndarray, elements: np.ndarray) -> Taps:

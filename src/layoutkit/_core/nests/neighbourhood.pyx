@@ -80,7 +80,7 @@ cdef class Neighbourhood(Operation):
     cdef const int64_t *planes
     cdef const char *constant
     cdef int64_t row, base_bytes, table_bytes, scratch_bytes, out_bytes, thread_bytes
-    cdef int64_t chunks
+    cdef int64_t chunks, bands                   # bands: of lines, how many are made at a time
     cdef int threads
 
     def __cinit__(self, arrays, str kind, types, outer, leading, lines, points, ndarray places, ndarray planes,
@@ -92,6 +92,7 @@ cdef class Neighbourhood(Operation):
         self.combine = <lk_combine_fn>best_row(_FAMILIES[kind], between).fn
         self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
         self.x_item, self.item, self.unit = element_bytes(self.x_element), element_bytes(TYPES[between]), unit
+        self.bands = 1
         if x_type != between:
             self.widen = <lk_cast_fn>best_row(LK_WIDEN, between).fn
         if y_type != between:
@@ -132,6 +133,8 @@ cdef class Neighbourhood(Operation):
             c.kind, c.steps, c.unit = LK_RANK_SLIDE if slides else LK_RANK_COLUMNS, 1 if slides else width, unit
             if slides and (unit != 1 or len(places) != width):
                 raise ValueError("a window that slides, of other elements than those along a row")
+            if not slides and len(places) == self.span == 3 and y_type == between:  # medians of 3x3
+                self.bands = 2
         self.divide(threads, width, kind == "rank")
 
     cdef const int64_t *table(self, ndarray table) except NULL:
@@ -151,17 +154,17 @@ cdef class Neighbourhood(Operation):
         self.segments = ceil_div(self.n, self.segment)
         self.row = aligned((self.count + (width - 1) * self.unit) * self.item) + APART
         self.base_bytes = aligned(8 * (self.plane_count * (self.span + 1)))
-        self.table_bytes = aligned(8 * self.template.taps)
+        self.table_bytes = aligned(8 * (self.template.taps + self.bands - 1))
         self.scratch_bytes = 0
         if ranks and self.template.kind == LK_RANK_COLUMNS:
-            self.scratch_bytes = self.template.taps * (self.row + VECTOR_BYTES)
+            self.scratch_bytes = (self.template.taps + self.bands - 1) * (self.row + VECTOR_BYTES)
         elif ranks and self.template.kind == LK_RANK_SLIDE:
             self.scratch_bytes = 2 * self.row + 2 * VECTOR_BYTES
         elif ranks:
             self.scratch_bytes = 2 * VECTOR_BYTES * self.template.taps
         self.out_bytes = aligned(self.count * self.item) if self.cast != NULL else 0
         self.thread_bytes = (self.base_bytes + self.table_bytes + self.scratch_bytes + self.out_bytes
-                             + self.plane_count * self.span * self.row)
+                             + self.plane_count * (self.span + self.bands - 1) * self.row)
         self.workspace = self.threads * self.thread_bytes
         return 0
 
@@ -205,32 +208,44 @@ cdef class Neighbourhood(Operation):
         cdef const int64_t *place
         cdef lk_combine c = self.template
         cdef lk_cast_row w
-        cdef int64_t i, p, t, made = begin
-        c.x, c.count, c.scratch = table, self.count, scratch
-        for i in range(begin, end):
-            while made < i + self.span:
+        cdef int64_t i = begin, p, t, r, made = begin, slots = self.span + self.bands - 1
+        c.x, c.count, c.scratch, c.y_row, c.ahead_row = table, self.count, scratch, self.y_line, self.x_line
+        while i < end:
+            c.rows = min(self.bands, end - i)
+            while made < i + self.span + c.rows - 1:
                 for p in range(self.plane_count):
                     if base[2 * p + 1] or self.line_source[made] < 0:
-                        memcpy(ring + (p * self.span + made % self.span) * self.row, self.constant,
+                        memcpy(ring + (p * slots + made % slots) * self.row, self.constant,
                                (self.before + self.tail) * self.unit * self.item + self.count * self.item)
                     else:
                         self.copy_line(x + base[2 * p] + self.line_source[made] * self.x_line,
-                                       ring + (p * self.span + made % self.span) * self.row)
+                                       ring + (p * slots + made % slots) * self.row)
                 made += 1
             place = self.places
             for t in range(c.taps):
-                table[t] = (ring + (place[0] * self.span + (i + place[1]) % self.span) * self.row
+                table[t] = (ring + (place[0] * slots + (i + place[1]) % slots) * self.row
                             + place[2] * self.unit * self.item)
                 place += 3
+            for r in range(1, c.rows):  # the places of a band are those of one line after another
+                table[c.taps + r - 1] = ring + (i + self.span + r - 1) % slots * self.row
             c.y = out if self.cast != NULL else y + i * self.y_line
-            p = self.plane_count - 1  # whose lines are not in a cache, as those of other planes may be
-            c.ahead = NULL
-            if made < self.n + self.span - 1 and self.widen == NULL and not base[2 * p + 1] and self.line_source[made] >= 0:
-                c.ahead = x + base[2 * p] + self.line_source[made] * self.x_line
+            c.ahead = self.line_ahead(x, base, made)
             self.combine(&c)
             if self.cast != NULL:
                 w.x, w.y, w.count, w.element = out, y + i * self.y_line, self.count, self.y_element
                 self.cast(&w)
+            i += c.rows
+
+    cdef const char *line_ahead(self, const char *x, const int64_t *base, int64_t made) noexcept nogil:
+        """The line of the last plane, whose lines are not in a cache, that is copied next, if as many follow as are made at a time.
+        """
+        cdef int64_t p = self.plane_count - 1, t
+        if made + self.bands > self.n + self.span - 1 or self.widen != NULL or base[2 * p + 1] or self.line_source[made] < 0:
+            return NULL
+        for t in range(1, self.bands):
+            if self.line_source[made + t] != self.line_source[made] + t:
+                return NULL
+        return x + base[2 * p] + self.line_source[made] * self.x_line
 
     cdef void copy_line(self, const char *x, char *to) noexcept nogil:
         """A line with its ends."""

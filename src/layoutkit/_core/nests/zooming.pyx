@@ -12,7 +12,8 @@ import numpy as np
 from ..kernels cimport LK_BLEND_PIXELS, LK_CAST, LK_ROUND, LK_SAMPLE, LK_WEIGH, lk_kernel
 from ..kernels.blend cimport lk_blend_pixels, lk_blend_pixels_fn
 from ..kernels.filters cimport (
-    LK_SAMPLE_MARGIN, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn, lk_round_fn, lk_round_row, lk_sample, lk_sample_fn,
+    LK_SAMPLE_MARGIN, LK_WEIGH_EACH, LK_WEIGH_HALVES, lk_cast_fn, lk_cast_row, lk_combine, lk_combine_fn, lk_round_fn,
+    lk_round_row, lk_sample, lk_sample_fn,
 )
 from ..ndarray cimport import_array, ndarray
 from ..runtime.registry cimport best_row, element_bytes
@@ -28,6 +29,13 @@ cdef enum:
     BLOCK_BYTES = 24 << 10  # of rows whose pixels are interpolated together, before and after
     POINTS = 64             # that are made of doubles at a time
     ITEM = sizeof(float)
+
+
+cdef bint halved(taps) except -1:
+    """Whether points of the last axis are each between two elements of their own, those of others there or at elements."""
+    at, weight = taps[-1]
+    pairs = np.arange(at.size).reshape(-1, 2).T
+    return np.array_equal(at, pairs) and (weight == 0.5).all() and all(np.isin(w, (0, 0.5, 1)).all() for _, w in taps)
 
 
 cdef class Zooming(Operation):
@@ -50,7 +58,7 @@ cdef class Zooming(Operation):
     threads : int
     """
 
-    cdef lk_combine_fn sum_rows
+    cdef lk_combine_fn sum_rows, halve  # halve: NULL where sums are of floats
     cdef lk_blend_pixels_fn sum_pixels
     cdef lk_round_fn round
     cdef lk_sample_fn sample
@@ -85,6 +93,7 @@ cdef class Zooming(Operation):
         self.round = <lk_round_fn>best_row(LK_ROUND, "f32").fn
         self.sample = <lk_sample_fn>best_row(LK_SAMPLE, element).fn
         self.cast = <lk_cast_fn>best_row(LK_CAST, "f64").fn
+        self.halve = NULL
         for i in range(AXES):
             axis = i - (AXES - self.rank)
             self.count[i], self.y_rows[i], self.at[i] = 1, 0, NULL
@@ -100,6 +109,8 @@ cdef class Zooming(Operation):
             self.point[axis] = <const double *>self.keep(points[axis], np.float64)
             self.offset[axis] = <const int64_t *>self.keep(offsets[axis], np.int64)
             self.size[axis] = n
+        if doubt == 0 and halved(taps):
+            self.halve = <lk_combine_fn>best_row(LK_WEIGH, element).fn
         self.pixel_at = <const int32_t *>self.keep(taps[self.rank - 1][0], np.int32)
         self.pixel_weight = <const float *>self.keep(taps[self.rank - 1][1], np.float32)
         self.width = x_shape[self.rank - 1]
@@ -129,7 +140,10 @@ cdef class Zooming(Operation):
         cdef lk_blend_pixels p
         cdef lk_round_row r
         for k in range(rows):
-            self.sum_row(at[0], outer, inner + k, workspace + k * self.sums_row)
+            self.sum_row(at[0], outer, inner + k, workspace + k * self.sums_row if self.halve == NULL
+                         else y + k * self.y_rows[1])
+        if self.halve != NULL:
+            return
         p.x, p.y, p.x_row, p.y_row, p.rows = workspace, values, self.sums_row, self.values_row, rows
         p.at, p.weight, p.taps, p.count, p.unit, p.y_step = self.pixel_at, self.pixel_weight, 2, self.count[2], 1, ITEM
         self.sum_pixels(&p)
@@ -142,7 +156,7 @@ cdef class Zooming(Operation):
                 self.make_again(at[0], r.y, outer, inner + k, r.doubtful, found, doubtful + aligned(4 * self.count[2]))
 
     cdef void sum_row(self, const char *x, int64_t outer, int64_t inner, char *to) noexcept nogil:
-        """The sum of the rows of x around a row of y."""
+        """The sum of the rows of x around a row of y, or that row."""
         cdef const char *rows[4]
         cdef float weight[4]
         cdef int64_t index[2]
@@ -164,8 +178,12 @@ cdef class Zooming(Operation):
                     rows[n], weight[n] = row, <float>product
                     n += 1
         c.x, c.y, c.taps, c.count, c.weight = rows, to, n, self.width, weight
-        c.kind, c.element, c.end, c.rows = 0, self.element, 0, 1
-        self.sum_rows(&c)
+        c.kind, c.element, c.end, c.rows = LK_WEIGH_EACH, self.element, 0, 1
+        if self.halve == NULL:
+            self.sum_rows(&c)
+        else:
+            c.kind, c.count = LK_WEIGH_HALVES, self.count[2]
+            self.halve(&c)
 
     cdef void make_again(self, const char *x, char *y, int64_t outer, int64_t inner, const int32_t *which, int64_t count,
                          char *workspace) noexcept nogil:

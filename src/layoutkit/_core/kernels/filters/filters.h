@@ -32,13 +32,16 @@
  *   lower 16 bits and that of term 2 * k + 1 in its upper ones; fixed[2 * k + 1] has their low words. Sums that differ from a
  *   whole number by at most `doubt` * 2^-fraction are made again of doubles. If `doubt` is 0, the low words are 0 and sums
  *   are exact. u8 and u16 have also
- *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements.
+ *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements. All four have
+ *   LK_WEIGH_HALVES: of one, two or four rows of 2 * count elements, y[i] = the mean of all x[t][2 * i] and x[t][2 * i + 1],
+ *   rounded to the nearest whole number, halves away from 0; no other field is read.
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
  *   NULL. NaN is left out, unless there is nothing else. Without weights there may be `rows` results as of LK_WEIGH_BAND; 0 is 1.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of
  *   `network`, of which the first gets the lesser. NaN is larger than all numbers. `scratch` has a vector for each row.
  *   `kind` LK_RANK_COLUMNS: y[i] = the median of x[t][i + k * unit] of all t and k < `steps`, of 3 rows in 3 steps, 5 in 5, or
- *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of two vectors.
+ *   9 in 3. `scratch` has, for each row, the elements of it that are read, and those of two vectors. Of 3 rows there may be
+ *   `rows` results as of LK_WEIGH_BAND, and `scratch` is for 4 rows.
  *   `kind` LK_RANK_SLIDE: row t is row 0 from its element t on, so that the next window has one other element; windows are kept
  *   sorted. `scratch` has the elements of row 0 that are read, `taps` ones, and those of two vectors.
  *
@@ -69,7 +72,7 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
-    LK_WEIGH_BAND_DIFFERENCES,
+    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

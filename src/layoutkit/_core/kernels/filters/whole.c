@@ -8,6 +8,7 @@
  * Means: even and odd elements of a vector are summed in lanes twice as wide.
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is made of doubles.
  */
+#include "halves.h"
 #include "stores.h"
 #include "sums.h"
 
@@ -359,7 +360,9 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
 LK_INLINE void weigh_whole(const lk_combine *p, const int e)
 {
     const int exact = p->doubt == 0;
-    if (p->count < LK_VB / bytes_of(e) || (p->kind == LK_WEIGH_PLAIN && p->size < 2))
+    if (p->kind == LK_WEIGH_HALVES)
+        halve_rows(p, e);
+    else if (p->count < LK_VB / bytes_of(e) || (p->kind == LK_WEIGH_PLAIN && p->size < 2))
         made_of_doubles(p, 0, p->count);
     else if (p->kind == LK_WEIGH_PLAIN)
         mean_vectors(p, bytes_of(e));
