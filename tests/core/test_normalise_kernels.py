@@ -91,9 +91,11 @@ def test_moments(kernel, matrix, down, about_zero, end):
 LIMITS = st.sampled_from([0, 1, np.inf])
 
 
-@given(rows_of("scale"), matrices(), st.booleans(), st.sampled_from([(0, 0), (1, 0), (1, 1)]), LIMITS, ENDS)
+@given(
+    rows_of("scale"), matrices(), st.booleans(), st.sampled_from([(0, 0), (1, 0), (1, 1)]), LIMITS, st.booleans(), ENDS
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_scale(kernel, matrix, by_column, parameters, limit, end):
+def test_scale(kernel, matrix, by_column, parameters, limit, adds, end):
     (x, gap), source = matrix, kernel.types.partition("_")[0]
     memory = Memory(x, gap, NAMES[source], end)
     to = "float32" if kernel.types.endswith("f32") else NAMES[source]
@@ -104,9 +106,12 @@ def test_scale(kernel, matrix, by_column, parameters, limit, end):
     more = [rng.standard_normal(second).astype(np.float32) if present else None for present in parameters]
     values |= {name: value for name, value in zip(("scale", "bias"), more) if value is not None}
     guards = {name: guarded(value.view(np.uint8), end) for name, value in values.items()}
+    more = Memory(rng.standard_normal(x.shape), gap, NAMES[source], end)
+    summed = {"add": more.address, "add_row": more.pitch} if adds else {}
     harness.run(
         kernel.name, "lk_scaling", x=memory.address, x_row=memory.pitch, y=y.address, y_row=y.pitch, rows=x.shape[0],
-        count=x.shape[1], by_column=by_column, limit=limit, **{name: guard.address for name, guard in guards.items()},
+        count=x.shape[1], by_column=by_column, limit=limit, **summed,
+        **{name: guard.address for name, guard in guards.items()},
     )  # fmt: skip
     v = {name: value.astype(np.float64) for name, value in values.items()}
     along, across = (None, slice(None)), (slice(None), None)
@@ -118,6 +123,8 @@ def test_scale(kernel, matrix, by_column, parameters, limit, end):
         want, size = want * v["scale"][b], size * np.abs(v["scale"][b])
     if parameters[1]:
         want, size = want + v["bias"][b], size + np.abs(v["bias"][b])
+    if adds and not parameters[0]:
+        want, size = want + more.read().astype(np.float64), size + np.abs(more.read().astype(np.float64))
     if limit and not parameters[0]:
         want = np.clip(want, 0, limit)
     got = y.read()
@@ -127,8 +134,15 @@ def test_scale(kernel, matrix, by_column, parameters, limit, end):
     assert (np.isnan(got) == np.isnan(want))[within | ~np.isfinite(apart)].all()
 
 
-@given(st.one_of(rows_of("slope_sums"), rows_of("slopes")), matrices(special=False), st.booleans(), LIMITS, ENDS)
-def test_slopes(kernel, matrix, by_column, limit, end):
+@given(
+    st.one_of(rows_of("slope_sums"), rows_of("slopes")),
+    matrices(special=False),
+    st.booleans(),
+    LIMITS,
+    st.booleans(),
+    ENDS,
+)
+def test_slopes(kernel, matrix, by_column, limit, by_result, end):
     (x, gap), dtype = matrix, NAMES[kernel.types]
     rng = np.random.default_rng(x.size)
     memory = Memory(x, gap, dtype, end)
@@ -140,16 +154,23 @@ def test_slopes(kernel, matrix, by_column, limit, end):
     values = {name: rng.standard_normal(lines).astype(np.float32) for name in names}
     guards = {name: guarded(value.view(np.uint8), end) for name, value in values.items()}
     sums, products = (guarded(np.full(lines, 5.0).view(np.uint8), end) for _ in range(2))
+    by_result &= bool(limit) and kernel.family == "slope_sums"
+    result, passed = (Memory(rng.uniform(-1, 2, x.shape), gap, dtype, end) for _ in range(2))
+    given_result = {"y": result.address, "y_row": result.pitch, "d": passed.address, "d_row": passed.pitch}
     harness.run(
         kernel.name, "lk_slopes", x=memory.address, x_row=memory.pitch, dy=dy.address, dy_row=dy.pitch, dx=dx.address,
         dx_row=dx.pitch, rows=x.shape[0], count=x.shape[1], by_column=by_column, limit=limit, sums=sums.address,
-        products=products.address, **{name: guard.address for name, guard in guards.items()},
+        products=products.address, **(given_result if by_result else {}),
+        **{name: guard.address for name, guard in guards.items()},
     )  # fmt: skip
     v = {name: np.expand_dims(value.astype(np.float64), 0 if by_column else 1) for name, value in values.items()}
     apart = wide - v["mean"]
     y = apart * v["factor"] + v["shift"]
     kink = np.abs(y) < 1e-3 if limit else np.zeros(x.shape, bool)  # rounding decides there
     kink |= (limit == 1) & (np.abs(y - 1) < 1e-3)
+    if by_result:
+        y, kink = result.read().astype(np.float64), np.zeros(x.shape, bool)
+        np.testing.assert_array_equal(passed.read(), np.where((y > 0) & (y < limit), slopes, 0))
     d = np.where((y > 0) & (y < limit), slopes, 0) if limit else slopes
     if kernel.family == "slopes":
         want = d * v["factor"] + apart * v["slope"] + v["offset"]

@@ -11,7 +11,7 @@ from torch.nn import functional as theirs  # noqa: E402
 import layoutkit.torch as lkt  # noqa: E402
 from layoutkit.torch import functional  # noqa: E402
 
-SIZES = "FROM_PLAIN", "FROM_LAST", "FROM_POOLED"
+SIZES = "FROM_PLAIN", "FROM_POOLED"
 NAMES = "max_pool2d", "max_pool3d", "avg_pool2d", "avg_pool3d"
 
 

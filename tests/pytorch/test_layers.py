@@ -24,7 +24,7 @@ FORMATS = {3: [torch.contiguous_format], 4: [torch.contiguous_format, torch.chan
 @pytest.fixture(autouse=True)
 def of_any_size(monkeypatch):
     """Small tensors, too, are computed here."""
-    for name in ("FROM_PLAIN", "FROM_LAST", "FROM_POOLED"):
+    for name in ("FROM_PLAIN", "FROM_POOLED"):
         monkeypatch.setattr(functional, name, 0)
 
 
@@ -39,20 +39,23 @@ def tensors(draw, dtypes, pixels, channels=(1, 2, 3, 40, 150)):
 
 
 @given(tensors(list(TYPES), st.integers(1, 9)), st.booleans(), st.booleans(), st.sampled_from([0.0, math.inf, 1.0]),
-       st.integers(1, 2))  # fmt: skip
-def test_any_batch_norm(x, fixed, affine, limit, threads):
+       st.sampled_from([None, torch.contiguous_format, torch.preserve_format]), st.integers(1, 2))  # fmt: skip
+def test_any_batch_norm(x, fixed, affine, limit, added, threads):
     c, near = x.shape[1], TYPES[x.dtype]
+    add = [] if added is None else [torch.randn_like(x, memory_format=added)]
     mean, variance = (torch.randn(c), torch.rand(c) + 0.5) if fixed else (None, None)
     parameters = [torch.rand(c) + 0.5, torch.randn(c)] if affine else []
-    ours, wide = ([t.clone().to(to).requires_grad_() for t in (x, *parameters)] for to in (None, torch.float64))
+    ours, wide = ([t.clone().to(to).requires_grad_() for t in (x, *parameters, *add)] for to in (None, torch.float64))
     ours[0] = x.requires_grad_()
+    split = 1 + len(parameters)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     pad = [None] * (2 - len(parameters))
     if not fixed and x.numel() == c:
         return  # torch refuses it
-    y = OPERATORS.batch_norm(*ours, *pad, mean, variance, 0.1, limit)[0]
-    want = norms.by_torch(*wide, *pad, *(None if t is None else t.double() for t in (mean, variance)), 0.1, limit)
+    y = OPERATORS.batch_norm(*ours[:split], *pad, mean, variance, 0.1, limit, *ours[split:])[0]
+    statistics = [None if t is None else t.double() for t in (mean, variance)]
+    want = norms.by_torch(*wide[:split], *pad, *statistics, 0.1, limit, *wide[split:])
     torch.testing.assert_close(y.double(), want, rtol=near, atol=near)
     assert y.stride() == nn.functional.batch_norm(x, torch.zeros(c), torch.ones(c)).stride()
     dy = torch.randn_like(x)
@@ -99,6 +102,7 @@ def test_opcheck(form):
     torch.library.opcheck(OPERATORS.max_pool.default, (x, [3, 2], [2, 1], [1, 1], [1, 2], True))
     torch.library.opcheck(OPERATORS.avg_pool.default, (x, [3, 2], [2, 1], [1, 1], True, False))
     torch.library.opcheck(OPERATORS.batch_norm.default, (x, w, b, None, None, 1e-5, 1.0))
+    torch.library.opcheck(OPERATORS.batch_norm.default, (x, w, b, None, None, 1e-5, 1.0, torch.rand_like(x)))
     torch.library.opcheck(OPERATORS.batch_norm.default, (x, w, None, torch.zeros(3), torch.ones(3), 1e-5, 0.0))
 
 
@@ -216,6 +220,8 @@ def test_what_the_operator_refuses_is_told(shape, dtype, statistics):
     mean, variance = (torch.ones(n) if n else None for n in statistics)
     with pytest.raises(TypeError, match="layoutkit::batch_norm"):
         OPERATORS.batch_norm(torch.ones(shape, dtype=dtype), None, None, mean, variance, 1e-5, 0.0)
+    with pytest.raises(TypeError, match=r"add of torch.float32 and shape \(2, 3, 1\), expected"):
+        OPERATORS.batch_norm(torch.ones(2, 3, 4), None, None, None, None, 1e-5, 0.0, torch.ones(2, 3, 1))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2, 2), (2, 0, 2, 2), (2, 3, 0, 2), (0, 3)])

@@ -26,7 +26,9 @@ def dispatches_to_kernel(*args: Any) -> bool:
     return all([_C._dispatch_keys(t) in (TENSOR, INFERENCE_TENSOR) for t in args if isinstance(t, torch.Tensor)])
 
 
-def applied(function: type[torch.autograd.Function], kernel: Any, operator: Any, tensors: int, *args: Any) -> Any:
+def applied(
+    function: type[torch.autograd.Function], kernel: Any, operator: Any, given: tuple[Any, ...], *args: Any
+) -> Any:
     """The result of an operator without torch's dispatcher where that would go straight to the kernel.
 
     Parameters
@@ -34,11 +36,10 @@ def applied(function: type[torch.autograd.Function], kernel: Any, operator: Any,
     function
         Computes the same where gradients are needed, which are those of the operator.
     kernel, operator : callable
-    tensors : int
-        The first arguments, so many, are tensors or None.
+    given : tuple of Tensor or None
+        The tensors among the arguments.
     *args
     """
-    given = args[:tensors]
     if torch.overrides.has_torch_function(given) or not dispatches_to_kernel(*given) or forward_ad._current_level >= 0:
         return operator(*args)
     if torch.is_grad_enabled() and _C._any_requires_grad(*given):

@@ -24,9 +24,8 @@ from .memory import is_channels_last
 from .norms import normalised
 from .pools import avg_pool, max_pool
 
-FROM_PLAIN = 1 << 18  # elements: the least for batch norm of contiguous tensors,
-FROM_LAST = 1 << 20  # of those in channels_last, with a ReLU behind it,
-FROM_POOLED = 1 << 17  # and for pooling
+FROM_PLAIN = 1 << 18  # elements: the least for batch norm, in channels_last with a ReLU behind it,
+FROM_POOLED = 1 << 17  # and for pooling of contiguous tensors
 
 
 def is_small(x: Tensor, least: int) -> bool:
@@ -61,9 +60,10 @@ def _can_move(statistics: Tensor) -> bool:
 
 def batch_norm_by_kernel(
     x: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None,
-    bias: Tensor | None, momentum: float, eps: float, limit: float = 0.0,
+    bias: Tensor | None, momentum: float, eps: float, limit: float = 0.0, add: Tensor | None = None,
 ) -> Tensor | None:  # fmt: skip
-    """`batch_norm` in training, then a ReLU if `limit` is not 0; None where torch's is as fast, and nothing was done.
+    """`batch_norm` in training, plus `add`, then a ReLU if `limit` is not 0; None where torch's is as fast, and nothing
+    was done.
 
     Parameters
     ----------
@@ -71,10 +71,12 @@ def batch_norm_by_kernel(
         As `batch_norm` takes them.
     limit : float, optional
         That of the ReLU, which may be infinite.
+    add : Tensor, optional
+        Of the shape and type of `x`, or nothing is done.
     """
     if not _is_plain(x, (1, 2, 3), FROM_PLAIN):
         return None
-    if x.dim() > 3 and is_channels_last(x) and (not limit or is_small(x, FROM_LAST)):
+    if x.dim() > 3 and not limit and is_channels_last(x):
         return None
     for t in (weight, bias, mean, variance):
         if t is not None and (t.dtype != torch.float32 or t.device != x.device or t.shape != x.shape[1:2]):
@@ -83,7 +85,9 @@ def batch_norm_by_kernel(
         return None
     if any(t is not None and not _can_move(t) for t in (mean, variance)):
         return None
-    return normalised(x, mean, variance, weight, bias, momentum, eps, limit)
+    if add is not None and (type(add) is not Tensor or add.shape != x.shape or add.dtype != x.dtype or not add.is_cpu):
+        return None
+    return normalised(x, mean, variance, weight, bias, momentum, eps, limit, add)
 
 
 def is_verified(x: Tensor, eps: Any) -> bool:

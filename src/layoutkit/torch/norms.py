@@ -1,4 +1,6 @@
-"""torch.ops.layoutkit.batch_norm and its gradient, with a ReLU behind it or not.
+"""torch.ops.layoutkit.batch_norm and its gradient, with a sum and a ReLU behind it or not.
+
+    y = relu(weight * (x - mean) / sqrt(variance + eps) + bias + add)
 
 `limit` is that of the ReLU: 0 for none, infinite for an ordinary one, 6 for ReLU6. Statistics are of float64.
 """
@@ -45,18 +47,21 @@ def _wide(tensor: torch.Tensor | None) -> np.ndarray | None:
     return None if tensor is None else tensor.detach().to(torch.float64).contiguous().numpy()
 
 
-def _new_batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
+def _new_batch_norm(x, weight, bias, mean, variance, eps, limit, add=None) -> tuple[torch.Tensor, ...]:
     statistics = [x.new_empty(x.shape[1], dtype=torch.float64) for _ in range(2)]
     return new(x, x.shape, gives_format(x)), *statistics
 
 
 @on_torch_threads
-def _batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tensor, ...]:
+def _batch_norm(x, weight, bias, mean, variance, eps, limit, add=None) -> tuple[torch.Tensor, ...]:
     if x.dtype not in ELEMENTS or x.dim() < 2:
         raise TypeError(f"layoutkit::batch_norm: input of {x.dtype} and shape {tuple(x.shape)}, expected float32, "
                         "bfloat16 or float16 of images and channels at least")  # fmt: skip
     if (mean is None) != (variance is None):
         raise TypeError("layoutkit::batch_norm: mean and variance, expected both or neither")
+    if add is not None and (add.shape != x.shape or add.dtype != x.dtype):
+        raise TypeError(f"layoutkit::batch_norm: add of {add.dtype} and shape {tuple(add.shape)}, expected {x.dtype} "
+                        f"and {tuple(x.shape)}, as of the input")  # fmt: skip
     last = gives_format(x)
     y, average, spread = _new_batch_norm(x, weight, bias, mean, variance, eps, limit)
     given = mean is not None
@@ -66,60 +71,85 @@ def _batch_norm(x, weight, bias, mean, variance, eps, limit) -> tuple[torch.Tens
     nest.batch_norm(
         ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(y, last), _wide(weight), _wide(bias),
         average.numpy(), spread.numpy(), eps, torch.get_num_threads(), given=given, limit=limit,
+        add=None if add is None else _axes(in_format(add, last), last),
     )  # fmt: skip
     return y, average, spread
 
 
-def _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tuple[torch.Tensor, ...]:
-    return new(x, x.shape, gives_format(x)), torch.empty_like(mean), torch.empty_like(mean)
+def _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given, result=None) -> tuple[torch.Tensor, ...]:
+    last = gives_format(x)
+    more = x.new_empty(0) if result is None else new(x, x.shape, last)
+    return new(x, x.shape, last), torch.empty_like(mean), torch.empty_like(mean), more
 
 
 @on_torch_threads
-def _backward(dy, x, weight, bias, mean, variance, eps, limit, given) -> tuple[torch.Tensor, ...]:
+def _backward(dy, x, weight, bias, mean, variance, eps, limit, given, result=None) -> tuple[torch.Tensor, ...]:
     last = gives_format(x)
-    dx, products, sums = _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given)
+    dx, products, sums, more = _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given, result)
+    summed = {}
+    if result is not None:
+        summed = {"add": _axes(more, last), "result": _axes(in_format(result, last), last)}
     nest.batch_norm(
         ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(dx, last), _wide(weight), _wide(bias),
         memory(mean), memory(variance), eps, torch.get_num_threads(), dy=_axes(in_format(dy, last), last),
-        sums=sums.numpy(), products=products.numpy(), given=given, limit=limit,
+        sums=sums.numpy(), products=products.numpy(), given=given, limit=limit, **summed,
     )  # fmt: skip
-    return dx, products, sums
+    return dx, products, sums, more
 
 
-def by_torch(x, weight, bias, mean, variance, eps, limit) -> torch.Tensor:
+def by_torch(x, weight, bias, mean, variance, eps, limit, add=None) -> torch.Tensor:
     """The same by torch: what it has more, gradients of gradients and transforms, is torch's."""
     y = functional.batch_norm(x, mean, variance, weight, bias, mean is None, 0.0, eps)
+    if add is not None:
+        y = y + add
     if not limit:
         return y
     return functional.relu(y) if math.isinf(limit) else functional.hardtanh(y, 0.0, limit)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
-    x, weight, bias, mean, variance, ctx.eps, ctx.limit = inputs
+    x, weight, bias, mean, variance, ctx.eps, ctx.limit, *add = inputs  # those of an operator without its defaults
     ctx.given = mean is not None
-    ctx.save_for_backward(x, weight, bias, mean, variance, *output[1:])
+    ctx.summed = any(t is not None for t in add)
+    result = output[0] if ctx.summed and ctx.limit else None  # where the ReLU was flat
+    ctx.save_for_backward(x, weight, bias, mean, variance, result, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _gradients(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
-    x, weight, bias, running_mean, running_variance, mean, variance = ctx.saved_tensors
+    x, weight, bias, running_mean, running_variance, result, mean, variance = ctx.saved_tensors
     nothing = (None,) * 4
     if torch.is_grad_enabled():
-        inputs = x, weight, bias
-        wanted = [t for t, needed in zip(inputs, ctx.needs_input_grad) if needed]
-        y = by_torch(x, weight, bias, running_mean, running_variance, ctx.eps, ctx.limit)
-        found = iter(torch.autograd.grad(y, wanted, dy, create_graph=True))
-        return *(next(found) if needed else None for needed in ctx.needs_input_grad[:3]), *nothing
+        limit = ctx.limit
+        if result is not None:
+            flat = result <= 0 if math.isinf(limit) else (result <= 0) | (result >= limit)
+            dy, limit = torch.where(flat, 0, dy), 0.0
+        inputs, needs = (x, weight, bias), ctx.needs_input_grad
+        wanted = [t for t, needed in zip(inputs, needs) if needed]
+        y = by_torch(x, weight, bias, running_mean, running_variance, ctx.eps, limit)
+        found = iter(torch.autograd.grad(y, wanted, dy, create_graph=True) if wanted else ())
+        return (
+            *(next(found) if needed else None for needed in needs[:3]),
+            *nothing,
+            *(dy if needed else None for needed in needs[7:]),
+        )
     direct = dispatches_to_kernel(dy, x)
     backward = _backward if direct else torch.ops.layoutkit.batch_norm_backward.default
-    dx, dw, db = backward(dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given)
-    return dx, None if weight is None else dw.to(weight.dtype), None if bias is None else db.to(bias.dtype), *nothing
+    dx, dw, db, d = backward(dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given, result)
+    if result is None:
+        d = dy if ctx.summed else None
+    dw, db = None if weight is None else dw.to(weight.dtype), None if bias is None else db.to(bias.dtype)
+    return dx, dw, db, *nothing, *(d for _ in ctx.needs_input_grad[7:])
 
 
-_TENSORS = "Tensor input, Tensor? weight, Tensor? bias, Tensor{} mean, Tensor{} variance, float eps, float limit"
-LIBRARY.define(f"batch_norm({_TENSORS.format('?', '?')}) -> (Tensor, Tensor, Tensor)", tags=torch.Tag.pt2_compliant_tag)
+_TENSORS = "Tensor input, Tensor? weight, Tensor? bias, Tensor{0} mean, Tensor{0} variance, float eps, float limit"
 LIBRARY.define(
-    f"batch_norm_backward(Tensor grad_output, {_TENSORS.format('', '')}, bool given) -> (Tensor, Tensor, Tensor)",
+    f"batch_norm({_TENSORS.format('?')}, Tensor? add=None) -> (Tensor, Tensor, Tensor)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+LIBRARY.define(
+    f"batch_norm_backward(Tensor grad_output, {_TENSORS.format('')}, bool given, Tensor? result=None)"
+    " -> (Tensor, Tensor, Tensor, Tensor)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 LIBRARY.impl("batch_norm", _batch_norm, "CPU")
@@ -143,19 +173,19 @@ class _BatchNorm(torch.autograd.Function):
 
 def batch_norm(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor | None,
-    variance: torch.Tensor | None, eps: float, limit: float,
+    variance: torch.Tensor | None, eps: float, limit: float, add: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """The result of `torch.ops.layoutkit.batch_norm`, with less around it where that is possible."""
-    operator = torch.ops.layoutkit.batch_norm.default
-    return applied(_BatchNorm, _batch_norm, operator, 5, x, weight, bias, mean, variance, eps, limit)
+    operator, tensors = torch.ops.layoutkit.batch_norm.default, (x, weight, bias, mean, variance, add)
+    return applied(_BatchNorm, _batch_norm, operator, tensors, *tensors[:5], eps, limit, add)
 
 
 def normalised(
     x: torch.Tensor, mean: torch.Tensor | None, variance: torch.Tensor | None, weight: torch.Tensor | None,
-    bias: torch.Tensor | None, momentum: float, eps: float, limit: float,
+    bias: torch.Tensor | None, momentum: float, eps: float, limit: float, add: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """`x` normalised by its own statistics, which running ones, if there are any, move towards."""
-    y, own_mean, own_variance = batch_norm(x, weight, bias, None, None, eps, limit)
+    y, own_mean, own_variance = batch_norm(x, weight, bias, None, None, eps, limit, add)
     if mean is not None and variance is not None:
         count = x.numel() // x.shape[1]
         with torch.no_grad():

@@ -6,7 +6,6 @@ Attributes are one number for each axis, as torch's pooling has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,7 +148,10 @@ def _define(name: str, attributes: str, forward: Any, backward: Any, by_torch: A
 
         backward = staticmethod(gradients)
 
-    return partial(applied, Pooling, forward, pooling, 1)
+    def call(x: torch.Tensor, *attributes: Any) -> torch.Tensor:
+        return applied(Pooling, forward, pooling, (x,), x, *attributes)
+
+    return call
 
 
 _WINDOWS = "SymInt[] kernel, SymInt[] stride, SymInt[] padding"

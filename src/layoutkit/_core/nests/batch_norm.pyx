@@ -1,4 +1,4 @@
-"""Batch normalisation and its gradient, with a ReLU behind it or not: the nests around moments.c, scale.c and slopes.c.
+"""Batch normalisation and its gradient, with a sum and a ReLU behind it or not: around moments.c, scale.c and slopes.c.
 
 Arrays are seen with axes image, group, pixel, channel of the group. Where pixels are contiguous (NCHW), a group is a channel;
 where channels are (NHWC, nChw16c), it is all of them, or a block. A *unit* is some pixels of a group, of one image or of some:
@@ -37,6 +37,9 @@ cdef struct Axes:  # an array: its address, and strides in bytes
 
 cdef struct Job:
     Axes x, dy, to
+    Axes more      # forwards what is added, backwards its gradient
+    Axes result    # backwards of a sum: what followed it
+    bint summed
     int64_t images, groups, pixels, width, channels, item
     int64_t block, blocks, segment, segments, units  # images and pixels of a unit; how many there are; units of a group
     bint by_column, backward, given
@@ -102,7 +105,7 @@ cdef lk_slopes slopes_of(const Job *j, int64_t group, int64_t unit, float *copie
     g.rows, g.count, g.x_row, g.dy_row, g.dx_row = images, pixels, j.x.image, j.dy.image, j.to.image
     if j.by_column:
         g.rows, g.count, g.x_row, g.dy_row, g.dx_row = pixels, j.width, j.x.pixel, j.dy.pixel, j.to.pixel
-    g.by_column, g.limit = j.by_column, j.limit
+    g.by_column, g.limit, g.y = j.by_column, j.limit, NULL
     g.mean = numbers_of(j, group, images, copies)
     g.factor, g.shift, g.slope, g.offset = g.mean + pitch, g.mean + 2 * pitch, g.mean + 3 * pitch, g.mean + 4 * pitch
     return g
@@ -123,6 +126,11 @@ cdef void measure(const Job *j, int64_t group, int64_t unit) noexcept nogil:
         g.sums, g.products = first, second
         if j.by_column:
             g.sums, g.products = sums, sums + j.width
+        if j.summed:
+            g.y, g.d = start_of(&j.result, group, image, pixel), start_of(&j.more, group, image, pixel)
+            g.y_row, g.d_row = j.result.image, j.more.image
+            if j.by_column:
+                g.y_row, g.d_row = j.result.pixel, j.more.pixel
         j.slope_sums(&g)
         if not j.by_column:
             sums[0] = sums[1] = 0
@@ -204,12 +212,17 @@ cdef void apply(const Job *j, int64_t group, int64_t unit) noexcept nogil:
     cdef int64_t images = images_of(j, unit, &image), pixels = pixels_of(j, unit, &pixel)
     if j.backward:
         s = slopes_of(j, group, unit, copies)
+        if j.summed:  # the first half wrote what the ReLU passed
+            s.dy, s.dy_row, s.limit = start_of(&j.more, group, image, pixel), j.more.image, 0
+            if j.by_column:
+                s.dy_row = j.more.pixel
         j.slopes(&s)
         return
     g.x, g.y = start_of(&j.x, group, image, pixel), start_of(&j.to, group, image, pixel)
-    g.rows, g.count, g.x_row, g.y_row = images, pixels, j.x.image, j.to.image
+    g.add = start_of(&j.more, group, image, pixel) if j.summed else NULL
+    g.rows, g.count, g.x_row, g.y_row, g.add_row = images, pixels, j.x.image, j.to.image, j.more.image
     if j.by_column:
-        g.rows, g.count, g.x_row, g.y_row = pixels, j.width, j.x.pixel, j.to.pixel
+        g.rows, g.count, g.x_row, g.y_row, g.add_row = pixels, j.width, j.x.pixel, j.to.pixel, j.more.pixel
     g.mean = numbers_of(j, group, images, copies)
     g.factor, g.shift = g.mean + pitch, g.mean + 2 * pitch
     g.scale = g.bias = NULL
@@ -276,7 +289,7 @@ cdef double *numbers_by_channel(name, array, int64_t channels) except? NULL:
 
 def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, mean not None, variance not None,
                double epsilon, int threads, *, ndarray dy=None, sums=None, products=None, bint given=False,
-               float limit=0):
+               float limit=0, ndarray add=None, ndarray result=None):
     """Normalise `x` into `y`, or, with `dy`, write the gradient of `x` there.
 
     Parameters
@@ -294,11 +307,16 @@ def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, 
         Mean and variance do not depend on `x`.
     limit : float, optional
         Not 0: a ReLU with this upper limit, which may be infinite, follows.
+    add, result : ndarray, optional
+        Axes as of `x`. Forwards `add` is added before the ReLU. With `dy` and a `limit`, `result` is what was written then,
+        and the gradient of `add` is written to `add`.
     """
     cdef Job j
     cdef int64_t channels = mean.size, item = WIDTHS[types]
-    cdef list arrays = [x, y] if dy is None else [x, y, dy]
+    cdef list arrays = [array for array in (x, y, dy, add, result) if array is not None]
     cdef ndarray a
+    if (result is None) == (dy is not None and add is not None) or (result is not None and limit == 0):
+        raise ValueError("batch_norm: result, expected with dy, add and limit")
     j.by_column = x.ndim == 4 and x.shape[3] > 1
     for a in arrays:
         if a.ndim != 4 or (<object>a).shape != (<object>x).shape or a.itemsize != item:
@@ -316,6 +334,9 @@ def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, 
         raise ValueError(f"batch_norm: {channels} channels in {j.groups} groups of {j.width}")
     j.x, j.to = axes_of(x), axes_of(y)
     j.dy = j.x if dy is None else axes_of(dy)
+    j.summed = add is not None
+    j.more = axes_of(add) if j.summed else j.x
+    j.result = j.x if result is None else axes_of(result)
     j.weight = NULL if weight is None else numbers_by_channel("weight", weight, channels)
     j.bias = NULL if bias is None else numbers_by_channel("bias", bias, channels)
     j.mean, j.variance = (numbers_by_channel("mean", mean, channels),
@@ -333,6 +354,6 @@ def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, 
     j.moments, j.scale = <lk_moments_fn>best_row(LK_MOMENTS, types).fn, <lk_scaling_fn>best_row(LK_SCALE, types).fn
     j.slope_sums = <lk_slopes_fn>best_row(LK_SLOPE_SUMS, types).fn
     j.slopes = <lk_slopes_fn>best_row(LK_SLOPES, types).fn
-    threads = threads_for(threads, (3.0 + 2 * j.backward) * x.size * item)
+    threads = threads_for(threads, (3.0 + 2 * j.backward + (1 + j.backward) * j.summed) * x.size * item)
     with nogil:
         run(&j, threads)

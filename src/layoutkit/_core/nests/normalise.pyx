@@ -262,7 +262,7 @@ cdef class ShortRows(Normalisation):
         g.x_row, g.y_row, g.rows, g.count = self.x_row, self.y_row, min(self.block, self.rows - row), self.count
         g.mean, g.factor, g.shift, g.by_column = numbers, numbers + ROWS, numbers + 2 * ROWS, 0
         g.scale = g.bias = NULL
-        g.limit = 0
+        g.limit, g.add = 0, NULL
         if not self.channels:
             g.scale, g.bias = self.scales, self.biases
         self.scale_rows(&g, row, scratch)

@@ -121,7 +121,7 @@ cdef class Planes(Normalisation):
         iteration_at(&self.loops, slab, &x_slab, &y_slab)
         g.by_column, g.x_row, g.y_row = 0, self.part_x, self.part_y
         g.scale = g.bias = NULL
-        g.limit = 0
+        g.limit, g.add = 0, NULL
         for i in range(first, end):
             segment, run = i % self.segments, i // self.segments
             part, run = run // self.runs.total * self.rows, run % self.runs.total
@@ -285,7 +285,7 @@ cdef class Pixels(Normalisation):
         cdef int64_t i, x_at, y_at, panel, pixels, fold
         g.by_column = 1
         g.scale = g.bias = NULL
-        g.limit = 0
+        g.limit, g.add = 0, NULL
         for i in range(first, end):
             panel = i // self.units
             self.unit_at(slab, i, &x_at, &y_at)
@@ -362,5 +362,5 @@ cdef class Columns(Normalisation):
         g.x, g.y, g.x_row, g.y_row = x + x_at, y + y_at, self.x_channel, self.y_channel
         g.mean = <const float *>(statistics + 2 * self.step * sizeof(double))
         g.factor, g.shift = g.mean + self.step, g.mean + 2 * self.step
-        g.scale, g.bias, g.limit = self.scales, self.biases, 0
+        g.scale, g.bias, g.limit, g.add = self.scales, self.biases, 0, NULL
         self.scale_rows(&g, 0, scratch)

@@ -12,8 +12,9 @@ cdef extern from "normalise/moments.h" nogil:
 cdef extern from "normalise/scale.h" nogil:
     ctypedef struct lk_scaling:
         const char *x
+        const char *add
         char *y
-        int64_t x_row, y_row, rows, count
+        int64_t x_row, add_row, y_row, rows, count
         const float *mean
         const float *factor
         const float *shift
@@ -46,8 +47,10 @@ cdef extern from "normalise/slopes.h" nogil:
     ctypedef struct lk_slopes:
         const char *x
         const char *dy
+        const char *y
         char *dx
-        int64_t x_row, dy_row, dx_row, rows, count
+        char *d
+        int64_t x_row, dy_row, y_row, dx_row, d_row, rows, count
         const float *mean
         const float *factor
         const float *shift

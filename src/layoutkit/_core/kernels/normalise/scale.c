@@ -21,8 +21,8 @@ LK_INLINE vf rectified(vf r, float limit)
 }
 
 /* n elements of a row, at most a vector. `scales`: how many there are of scale and bias. */
-LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, const char *x, char *y, int64_t j, int n,
-                            const int by_column, const int scales, const int limited, const int to)
+LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, const char *x, const char *add, char *y, int64_t j,
+                            int n, const int by_column, const int scales, const int limited, const int adds, const int to)
 {
     const int64_t width = to == LK_OWN ? LK_ITEM : ITEM;
     const vf v = load_numbers(x + j * ITEM, n, ELEMENT);
@@ -38,17 +38,20 @@ LK_INLINE void scale_vector(const lk_scaling *g, const row_numbers *of_row, cons
         r = fused(r, load_reals((const char *)(g->scale + j), n), load_reals((const char *)(g->bias + j), n));
     else if (scales)
         r = r * load_reals((const char *)(g->scale + j), n);
+    if (adds)
+        r = r + load_numbers(add + j * ITEM, n, ELEMENT);
     if (limited)
         r = rectified(r, g->limit);
     store_numbers(y + j * width, r, n, to);
 }
 
-LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int scales, const int limited, const int to)
+LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int scales, const int limited, const int adds,
+                          const int to)
 {
     const lk_scaling g = *args;
-    const char *x = g.x;
+    const char *x = g.x, *add = g.add;
     char *y = g.y;
-    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, y += g.y_row) {
+    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, y += g.y_row, add += adds ? g.add_row : 0) {
         row_numbers of_row = {};
         if (!by_column)
             of_row = (row_numbers){.mean = g.mean[i] - (vf){}, .factor = g.factor[i] - (vf){},
@@ -57,28 +60,37 @@ LK_INLINE void scale_rows(const lk_scaling *args, const int by_column, const int
             of_row = (row_numbers){.scale = g.scale[i] - (vf){}, .bias = (g.bias ? g.bias[i] : 0) - (vf){}};
         int64_t j = 0;
         for (; j <= g.count - LK_LANES; j += LK_LANES)
-            scale_vector(&g, &of_row, x, y, j, LK_LANES, by_column, scales, limited, to);
+            scale_vector(&g, &of_row, x, add, y, j, LK_LANES, by_column, scales, limited, adds, to);
         if (j < g.count)
-            scale_vector(&g, &of_row, x, y, j, (int)(g.count - j), by_column, scales, limited, to);
+            scale_vector(&g, &of_row, x, add, y, j, (int)(g.count - j), by_column, scales, limited, adds, to);
     }
+}
+
+/* Without a scale. */
+LK_INLINE void scale_plain(const lk_scaling *g, const int by_column, const int to)
+{
+    if (g->add && g->limit)
+        scale_rows(g, by_column, 0, 1, 1, to);
+    else if (g->add)
+        scale_rows(g, by_column, 0, 0, 1, to);
+    else if (g->limit)
+        scale_rows(g, by_column, 0, 1, 0, to);
+    else
+        scale_rows(g, by_column, 0, 0, 0, to);
 }
 
 LK_INLINE void scale_all(const lk_scaling *g, const int to)
 {
-    if (g->by_column && g->scale)
-        scale_rows(g, 1, 1, 0, to);
-    else if (g->by_column && g->limit)
-        scale_rows(g, 1, 0, 1, to);
-    else if (g->by_column)
-        scale_rows(g, 1, 0, 0, to);
-    else if (!g->scale && g->limit)
-        scale_rows(g, 0, 0, 1, to);
+    if (!g->scale && g->by_column)
+        scale_plain(g, 1, to);
     else if (!g->scale)
-        scale_rows(g, 0, 0, 0, to);
+        scale_plain(g, 0, to);
+    else if (g->by_column)
+        scale_rows(g, 1, 1, 0, 0, to);
     else if (!g->bias)
-        scale_rows(g, 0, 1, 0, to);
+        scale_rows(g, 0, 1, 0, 0, to);
     else
-        scale_rows(g, 0, 2, 0, to);
+        scale_rows(g, 0, 2, 0, 0, to);
 }
 
 void LK_NAME(LK_TYPED(scale))(const lk_scaling *g) { scale_all(g, ELEMENT); }

@@ -34,13 +34,26 @@ LK_INLINE line_numbers line_at(const lk_slopes *g, int64_t at, int n, const int 
     return l;
 }
 
-/* d, where results were flat 0. A NaN among them passes the gradient, as in torch. */
-LK_INLINE vf passed(vf dy, vf apart, const line_numbers *l, vf limit, const int relu)
+/* What is known of a ReLU: that there is none, its argument, or its result. */
+enum { NO_RELU, OF_ARGUMENT, OF_RESULT };
+
+/* dy, or 0 where results were flat. A NaN among them passes the gradient, as in torch. */
+LK_INLINE vf passed(vf dy, vf y, vf limit) { return (vf)(~((y <= 0) | (y >= limit)) & (vi)dy); }
+
+LK_INLINE vf slope(vf dy, vf apart, const line_numbers *l, vf limit, const int relu)
 {
-    if (!relu)
-        return dy;
-    const vf y = fused(apart, l->factor, l->shift);
-    return (vf)(~((y <= 0) | (y >= limit)) & (vi)dy);
+    return relu ? passed(dy, fused(apart, l->factor, l->shift), limit) : dy;
+}
+
+/* Of n elements of slope_sums, at most a vector, which it writes with OF_RESULT. */
+LK_INLINE vf slope_at(const char *dy, const char *y, char *d, int n, vf apart, const line_numbers *l, vf limit, const int relu)
+{
+    const vf given = load_numbers(dy, n, ELEMENT);
+    if (relu != OF_RESULT)
+        return slope(given, apart, l, limit, relu);
+    const vf v = passed(given, load_numbers(y, n, ELEMENT), limit);
+    store_numbers(d, v, n, ELEMENT);
+    return v;
 }
 
 /* What y is compared with: an infinite limit is not reached, not even by Inf. */
@@ -63,9 +76,11 @@ LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
 {
     const lk_slopes g = *args;
     const vf limit = reached(&g);
-    const char *x = g.x, *dy = g.dy;
-    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row) {
-        const line_numbers l = line_at(&g, i, LK_LANES, 0, relu, 0);
+    const char *x = g.x, *dy = g.dy, *y = g.y;
+    char *d = g.d;
+    for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row, y += relu == OF_RESULT ? g.y_row : 0,
+                 d += relu == OF_RESULT ? g.d_row : 0) {
+        const line_numbers l = line_at(&g, i, LK_LANES, 0, relu == OF_ARGUMENT, 0);
         vd sums[2 * VECTORS] = {}, products[2 * VECTORS] = {};
         int64_t j = 0;
         for (; j <= g.count - WIDE; j += WIDE)
@@ -73,14 +88,21 @@ LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
             for (int k = 0; k < VECTORS; k++) {
                 const int64_t at = (j + k * LK_LANES) * ITEM;
                 const vf apart = load_numbers(x + at, LK_LANES, ELEMENT) - l.mean;
-                add(sums + 2 * k, products + 2 * k,
-                    passed(load_numbers(dy + at, LK_LANES, ELEMENT), apart, &l, limit, relu), apart);
+                add(sums + 2 * k, products + 2 * k, slope_at(dy + at, y + at, d + at, LK_LANES, apart, &l, limit, relu), apart);
             }
         if (j < g.count)
 #pragma GCC unroll 4
             for (int k = 0; k < VECTORS; k++) {
                 const vf apart = load_wide(x, j, g.count, k, l.mean) - l.mean;
-                add(sums + 2 * k, products + 2 * k, passed(load_wide(dy, j, g.count, k, (vf){}), apart, &l, limit, relu), apart);
+                const vf given = load_wide(dy, j, g.count, k, (vf){});
+                const int64_t at = j + k * LK_LANES, left = MIN(LK_LANES, g.count - at);
+                vf v = slope(given, apart, &l, limit, relu == OF_ARGUMENT);
+                if (relu == OF_RESULT) {
+                    v = passed(given, load_wide(y, j, g.count, k, (vf){}), limit);
+                    if (left > 0)
+                        store_numbers(d + at * ITEM, v, (int)left, ELEMENT);
+                }
+                add(sums + 2 * k, products + 2 * k, v, apart);
             }
         g.sums[i] = total(sums), g.products[i] = total(products);
     }
@@ -91,18 +113,20 @@ LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vecto
 {
 #define LANES_OF(k) (n >= ((k) + 1) * LK_LANES ? LK_LANES : n - (k) * LK_LANES)
     const vf limit = reached(g);
-    const char *x = g->x + j * ITEM, *dy = g->dy + j * ITEM;
+    const char *x = g->x + j * ITEM, *dy = g->dy + j * ITEM, *y = relu == OF_RESULT ? g->y + j * ITEM : NULL;
+    char *d = relu == OF_RESULT ? g->d + j * ITEM : NULL;
     line_numbers l[2];
     vd sums[4] = {}, products[4] = {};
 #pragma GCC unroll 2
     for (int k = 0; k < vectors; k++)
-        l[k] = line_at(g, j + k * LK_LANES, LANES_OF(k), 1, relu, 0);
-    for (int64_t i = 0; i < g->rows; i++, x += g->x_row, dy += g->dy_row)
+        l[k] = line_at(g, j + k * LK_LANES, LANES_OF(k), 1, relu == OF_ARGUMENT, 0);
+    for (int64_t i = 0; i < g->rows; i++, x += g->x_row, dy += g->dy_row, y += relu == OF_RESULT ? g->y_row : 0,
+                 d += relu == OF_RESULT ? g->d_row : 0)
 #pragma GCC unroll 2
         for (int k = 0; k < vectors; k++) {
-            const vf apart = load_numbers(x + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT) - l[k].mean;
-            const vf d = load_numbers(dy + k * LK_LANES * ITEM, LANES_OF(k), ELEMENT);
-            add(sums + 2 * k, products + 2 * k, passed(d, apart, l + k, limit, relu), apart);
+            const int64_t at = k * LK_LANES * ITEM;
+            const vf apart = load_numbers(x + at, LANES_OF(k), ELEMENT) - l[k].mean;
+            add(sums + 2 * k, products + 2 * k, slope_at(dy + at, y + at, d + at, LANES_OF(k), apart, l + k, limit, relu), apart);
         }
     for (int c = 0; c < n; c++)
         g->sums[j + c] = sums[c / DOUBLES][c % DOUBLES], g->products[j + c] = products[c / DOUBLES][c % DOUBLES];
@@ -120,7 +144,9 @@ LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
         const int64_t rows = MIN(BLOCK, g->rows - i);
         for (int64_t j = 0; j < whole; j += LK_LANES) {
             const char *x = g->x + i * g->x_row + j * ITEM, *dy = g->dy + i * g->dy_row + j * ITEM;
-            const line_numbers l = line_at(g, j, LK_LANES, 1, relu, 0);
+            const char *y = relu == OF_RESULT ? g->y + i * g->y_row + j * ITEM : NULL;
+            char *d = relu == OF_RESULT ? g->d + i * g->d_row + j * ITEM : NULL;
+            const line_numbers l = line_at(g, j, LK_LANES, 1, relu == OF_ARGUMENT, 0);
             vd *const to = (vd *)(g->sums + j), *const products_to = (vd *)(g->products + j);
             vd sums[2] = {}, products[2] = {};
             if (i)
@@ -129,7 +155,11 @@ LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
                 const vf apart = load_numbers(x, LK_LANES, ELEMENT) - l.mean;
                 __builtin_prefetch(x + ahead * g->x_row);
                 __builtin_prefetch(dy + ahead * g->dy_row);
-                add(sums, products, passed(load_numbers(dy, LK_LANES, ELEMENT), apart, &l, limit, relu), apart);
+                add(sums, products, slope_at(dy, y, d, LK_LANES, apart, &l, limit, relu), apart);
+                if (relu == OF_RESULT) {
+                    __builtin_prefetch(y + ahead * g->y_row);
+                    y += g->y_row, d += g->d_row;
+                }
             }
             to[0] = sums[0], to[1] = sums[1], products_to[0] = products[0], products_to[1] = products[1];
         }
@@ -165,7 +195,7 @@ LK_INLINE void slope_rows(const lk_slopes *args, const int by_column, const int 
         if (by_column) \
             l = line_at(&g, j, n, 1, relu, 1); \
         const vf apart = load_numbers(x + j * ITEM, n, ELEMENT) - l.mean; \
-        const vf d = passed(load_numbers(dy + j * ITEM, n, ELEMENT), apart, &l, limit, relu); \
+        const vf d = slope(load_numbers(dy + j * ITEM, n, ELEMENT), apart, &l, limit, relu); \
         store_numbers(dx + j * ITEM, fused(d, l.factor, fused(apart, l.slope, l.offset)), n, ELEMENT); \
     } while (0)
     for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row, dx += g.dx_row) {
@@ -182,10 +212,12 @@ LK_INLINE void slope_rows(const lk_slopes *args, const int by_column, const int 
 
 void LK_NAME(LK_TYPED(slope_sums))(const lk_slopes *g)
 {
-    if (g->limit)
-        sum_all(g, 1);
+    if (g->limit && g->y)
+        sum_all(g, OF_RESULT);
+    else if (g->limit)
+        sum_all(g, OF_ARGUMENT);
     else
-        sum_all(g, 0);
+        sum_all(g, NO_RELU);
 }
 
 void LK_NAME(LK_TYPED(slopes))(const lk_slopes *g)
