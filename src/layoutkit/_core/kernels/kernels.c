@@ -16,8 +16,8 @@
 #define NAME(upper, lower, ...) #lower,
 static const char *const isa_names[] = {LK_ISAS(NAME)};
 static const char *const family_names[] = {LK_FAMILIES(NAME)};
-#define STEP_NAME(upper, lower, has_operand, ulps, is_long) #lower,
-#define STEP_ULPS(upper, lower, has_operand, ulps, is_long) ulps,
+#define STEP_NAME(upper, lower, has_operand, ulps, way) #lower,
+#define STEP_ULPS(upper, lower, has_operand, ulps, way) ulps,
 static const char *const step_names[] = {LK_STEPS(STEP_NAME)};
 static const double step_ulps[] = {LK_STEPS(STEP_ULPS)};
 

@@ -85,6 +85,7 @@ cdef class PlaneStrips(Executor):
         cdef const char *from_
         cdef char *to
         cdef const void *clip = clip_of(epilogue, NULL, False)
+        cdef bint joined = self.y_stride[2] == g.out[2] * self.y_item  # rows of a plane, to one row
         s.x_row, s.y_row, s.clip, s.bias, s.positive = self.x_stride[2], self.y_stride[2], clip, NULL, self.positive
         s.x_plane, s.y_plane = self.x_stride[1], self.y_stride[1]
         while task < end or more(tasks, &task, &end):
@@ -117,5 +118,6 @@ cdef class PlaneStrips(Executor):
                 for i in range(s.planes):
                     f = epilogue[0]
                     f.channel_row = f.channel_col = 0
-                    self.epilogue_rows(&f, y, to - y + i * s.y_plane, self.row, s.rows, c + i, g.out[2])
+                    self.epilogue_rows(&f, y, to - y + i * s.y_plane, self.row, 1 if joined else s.rows, c + i,
+                                       g.out[2] * (s.rows if joined else 1))
             task += s.planes

@@ -4,8 +4,7 @@
 #include "kernels.h"
 
 /* The steps of epilogues and of elementwise operations: enumerators and names, whether a step has an operand b, the error in
- * ulp over all of the type (0.5: rounded once, 0: exact), and whether it is a long chain of instructions, of which several
- * are better done side by side. a is a step's numbers. These are errors with FMA, where linear, hardsigmoid, hardswish_of
+ * ulp over all of the type (0.5: rounded once, 0: exact), and the way it is done, see passes.h. a is a step's numbers. These are errors with FMA, where linear, hardsigmoid, hardswish_of
  * and sum round a * x + b once; without it the product is rounded too.
  *
  *   clip   x limited to a0 .. a1                 elu       x < 0 ? a0 (e^x - 1) : x      square  x x
@@ -22,26 +21,28 @@
  *   sin, cos  of x in radians
  *   fill   b ? a0 : x                            keep      b ? x : a0                    less, ..  1 if x < b, else 0
  *
- * Of results that are rounded to bf16, sigmoid, silu, gelu and gelu_tanh are within 2^-12 of their value before that.
+ * Of results that are rounded to bf16, sigmoid and silu are within 2^-12 of their value before that.
  *
  * NaN stays NaN, but a0 x^0 is a0, and thresholded_relu and shrink make it 0. At -Inf silu, gelu, gelu_tanh, hardswish and
  * mish give -0, their limit; swish and hardswish_of give 0 of the sign of x where their factor is 0. */
 #define LK_STEPS(X) \
-    X(CLIP, clip, 0, 0, 0) X(PRELU, prelu, 1, 0.5, 0) X(SILU, silu, 0, 4, 1) X(GELU, gelu, 0, 7, 1) \
-    X(GELU_TANH, gelu_tanh, 0, 4, 1) X(HARDSWISH, hardswish, 0, 3, 0) X(ELU, elu, 0, 2, 1) X(TANH, tanh, 0, 3, 1) \
-    X(SIGMOID, sigmoid, 0, 3, 1) X(SOFTPLUS, softplus, 0, 2, 1) X(ABS, abs, 0, 0, 0) X(SQUARE, square, 0, 0.5, 0) \
-    X(SQRT, sqrt, 0, 0.5, 0) X(EXP, exp, 0, 1.5, 1) X(LOG, log, 0, 1, 1) X(POW, pow, 0, 3, 1) X(ROUND, round, 0, 0, 0) \
-    X(MISH, mish, 0, 5, 1) X(SWISH, swish, 0, 3, 1) X(HARDSIGMOID, hardsigmoid, 0, 0.5, 0) \
-    X(HARDSWISH_OF, hardswish_of, 0, 1.5, 0) X(LINEAR, linear, 0, 0.5, 0) X(ERF, erf, 0, 3, 1) \
-    X(SELU, selu, 0, 2.5, 1) X(CELU, celu, 0, 3, 1) X(SOFTSIGN, softsign, 0, 1.5, 1) X(NEG, neg, 0, 0, 0) \
-    X(SIGN, sign, 0, 0, 0) X(FLOOR, floor, 0, 0, 0) X(CEIL, ceil, 0, 0, 0) X(RECIPROCAL, reciprocal, 0, 0.5, 0) \
-    X(THRESHOLDED_RELU, thresholded_relu, 0, 0, 0) X(SHRINK, shrink, 0, 0.5, 0) X(SUM, sum, 1, 0.5, 0) \
-    X(SIN, sin, 0, 3, 1) X(COS, cos, 0, 3, 1) \
-    X(ADD, add, 1, 0.5, 0) X(MUL, mul, 1, 0.5, 0) X(MAX, max, 1, 0, 0) X(MIN, min, 1, 0, 0) X(SUB, sub, 1, 0.5, 0) \
-    X(RSUB, rsub, 1, 0.5, 0) X(DIV, div, 1, 0.5, 0) X(RDIV, rdiv, 1, 0.5, 0) X(EQUAL, equal, 1, 0, 0) \
-    X(LESS, less, 1, 0, 0) X(LESS_EQUAL, less_equal, 1, 0, 0) X(GREATER, greater, 1, 0, 0) \
-    X(GREATER_EQUAL, greater_equal, 1, 0, 0) X(FILL, fill, 1, 0, 0) X(KEEP, keep, 1, 0, 0)
-#define LK_STEP(upper, lower, has_operand, ulps, is_long) LK_STEP_##upper,
+    X(CLIP, clip, 0, 0, SHORT) X(PRELU, prelu, 1, 0.5, SHORT) X(SILU, silu, 0, 4, LONG) X(GELU, gelu, 0, 7, GATED) \
+    X(GELU_TANH, gelu_tanh, 0, 4, GATED) X(HARDSWISH, hardswish, 0, 3, SHORT) X(ELU, elu, 0, 2, LONG) \
+    X(TANH, tanh, 0, 3, LONG) X(SIGMOID, sigmoid, 0, 3, LONG) X(SOFTPLUS, softplus, 0, 2, LONG) \
+    X(ABS, abs, 0, 0, SHORT) X(SQUARE, square, 0, 0.5, SHORT) X(SQRT, sqrt, 0, 0.5, SHORT) X(EXP, exp, 0, 1.5, LONG) \
+    X(LOG, log, 0, 1, LONG) X(POW, pow, 0, 3, LONG) X(ROUND, round, 0, 0, SHORT) X(MISH, mish, 0, 5, LONG) \
+    X(SWISH, swish, 0, 3, LONG) X(HARDSIGMOID, hardsigmoid, 0, 0.5, SHORT) \
+    X(HARDSWISH_OF, hardswish_of, 0, 1.5, SHORT) X(LINEAR, linear, 0, 0.5, SHORT) X(ERF, erf, 0, 3, LONG) \
+    X(SELU, selu, 0, 2.5, LONG) X(CELU, celu, 0, 3, LONG) X(SOFTSIGN, softsign, 0, 1.5, LONG) \
+    X(NEG, neg, 0, 0, SHORT) X(SIGN, sign, 0, 0, SHORT) X(FLOOR, floor, 0, 0, SHORT) X(CEIL, ceil, 0, 0, SHORT) \
+    X(RECIPROCAL, reciprocal, 0, 0.5, SHORT) X(THRESHOLDED_RELU, thresholded_relu, 0, 0, SHORT) \
+    X(SHRINK, shrink, 0, 0.5, SHORT) X(SUM, sum, 1, 0.5, SHORT) X(SIN, sin, 0, 3, LONG) X(COS, cos, 0, 3, LONG) \
+    X(ADD, add, 1, 0.5, SHORT) X(MUL, mul, 1, 0.5, SHORT) X(MAX, max, 1, 0, SHORT) X(MIN, min, 1, 0, SHORT) \
+    X(SUB, sub, 1, 0.5, SHORT) X(RSUB, rsub, 1, 0.5, SHORT) X(DIV, div, 1, 0.5, SHORT) X(RDIV, rdiv, 1, 0.5, SHORT) \
+    X(EQUAL, equal, 1, 0, SHORT) X(LESS, less, 1, 0, SHORT) X(LESS_EQUAL, less_equal, 1, 0, SHORT) \
+    X(GREATER, greater, 1, 0, SHORT) X(GREATER_EQUAL, greater_equal, 1, 0, SHORT) X(FILL, fill, 1, 0, SHORT) \
+    X(KEEP, keep, 1, 0, SHORT)
+#define LK_STEP(upper, lower, has_operand, ulps, way) LK_STEP_##upper,
 enum { LK_STEPS(LK_STEP) LK_STEP_COUNT };
 const char *lk_step_name(int step); /* NULL: there is no such step */
 double lk_step_ulps(int step);

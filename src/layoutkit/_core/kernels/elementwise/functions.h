@@ -5,7 +5,8 @@
  * kept scaled by 2^UP until the last product, the only one that may be denormal. So the functions keep their relative
  * accuracy down to where they underflow.
  * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times t times a polynomial in
- * t = 1 / (1 + cz), fitted to a relative error of 4e-8, or of 1e-17 in f64.
+ * t = 1 / (1 + cz), fitted to a relative error of 4e-8, or of 1e-17 in f64; of f32, segments.h has it where x is not
+ * far below 0.
  * erf is 1 - erfc by the same polynomial, near 0 its series.
  * ln x = e ln 2 + ln(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), by the series of atanh in s = f / (2 + f).
  */
@@ -334,12 +335,9 @@ LK_INLINE vf sine(vf x, const int ahead)
 }
 
 #if LK_BITS == 32
-/* Of functions whose results are rounded to bf16: 2^f, |f| <= 1/2, to 2^-18, and the polynomial of gelu to 2^-15. */
+/* Of functions whose results are rounded to bf16: 2^f, |f| <= 1/2, to 2^-18. */
 static const real coarse_exp_series[] = {0.00957010195f, 0.0559178616f, 0.240247448f, 0.693121815f, 0.999999261f};
-static const real coarse_erfc_series[] = {
-    -0.0302036608f, -0.0011032291f, 0.147816262f, 0.0965971212f, 0.14618365f, 0.140695978f,
-};
-enum { COARSE_EXP_TERMS = sizeof coarse_exp_series / sizeof(real), COARSE_ERFC_TERMS = sizeof coarse_erfc_series / sizeof(real) };
+enum { COARSE_EXP_TERMS = sizeof coarse_exp_series / sizeof(real) };
 
 /* 2^(x + up), which is a normal number */
 LK_INLINE vf coarse_power(vf x, const int up)

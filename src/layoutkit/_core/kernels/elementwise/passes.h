@@ -7,6 +7,7 @@
 
 #include "common/numbers.h"
 #include "epilogue.h"
+#include "segments.h"
 #include "steps.h"
 
 /* Rows of numbers: row i is at `at` + (row ? row[i] : i * stride). */
@@ -78,10 +79,43 @@ LK_INLINE void over_row(const char *from, char *to, const char *add, const char 
              apply);
 }
 
+/* Short rows of whole vectors, as tiles have them: column by column of vectors, in place, where the operand is the same
+ * numbers for all rows, or a number for each. */
+enum { SHORT_ROW = 4 * LK_LANES };
+LK_INLINE void over_columns(const pass *p, const int kind, const function apply)
+{
+    for (int64_t j = 0; j < p->count; j += LK_LANES) {
+        char *const v = p->to.at + LK_ITEM * j;
+        const char *b = p->b.of.at;
+        vf other = kind == REALS ? *(const vf *)(b + LK_ITEM * j) : (vf){};
+        for (int64_t i = 0; i < p->rows; i++, b += p->b.of.stride) {
+            vf *const x = (vf *)(v + p->to.row[i]);
+            if (kind == A_NUMBER)
+                other = splat(*(const real *)b);
+            *x = apply(*x, p->numbers, other);
+        }
+    }
+}
+
 /* Any step that is not long: along each row. */
 LK_INLINE void over(const pass *args, const int has_operand, const function apply)
 {
     const pass p = *args; /* which no store changes */
+    const int in_place = p.from.at == p.to.at && p.to.row && p.from.row == p.to.row && !p.add.at;
+    if (in_place && p.count <= SHORT_ROW && p.count % LK_LANES == 0 && !p.b.of.row) {
+        if (!has_operand) {
+            over_columns(&p, NO_OPERAND, apply);
+            return;
+        }
+        if (p.b.kind == A_NUMBER) {
+            over_columns(&p, A_NUMBER, apply);
+            return;
+        }
+        if (p.b.kind == REALS && !p.b.of.stride) {
+            over_columns(&p, REALS, apply);
+            return;
+        }
+    }
     for (int64_t i = 0; i < p.rows; i++) {
         const char *from = row_of(&p.from, i), *add = p.add.at ? row_of(&p.add, i) : 0;
         char *to = row_of(&p.to, i);
@@ -103,8 +137,9 @@ LK_INLINE void over(const pass *args, const int has_operand, const function appl
  * rows where these are short: to[i] = f(from[i] + add[i]). `add` may be NULL. */
 enum { LISTED = 64, TOGETHER = 4 };
 typedef void (*list_function)(char **from, char **to, char **add, int64_t count, const real *numbers);
+typedef void (*vectors_function)(vf *x, const int n, const real *numbers);
 
-LK_INLINE void over_vectors(char **from, char **to, char **add, int64_t count, const real *numbers, const function apply)
+LK_INLINE void over_vectors(char **from, char **to, char **add, int64_t count, const real *numbers, const vectors_function apply)
 {
     int64_t i = 0;
     for (; i <= count - TOGETHER; i += TOGETHER) {
@@ -116,9 +151,7 @@ LK_INLINE void over_vectors(char **from, char **to, char **add, int64_t count, c
 #pragma GCC unroll 8
             for (int k = 0; k < TOGETHER; k++)
                 x[k] += *(const vf *)add[i + k];
-#pragma GCC unroll 8
-        for (int k = 0; k < TOGETHER; k++)
-            x[k] = apply(x[k], numbers, (vf){});
+        apply(x, TOGETHER, numbers);
 #pragma GCC unroll 8
         for (int k = 0; k < TOGETHER; k++)
             *(vf *)to[i + k] = x[k];
@@ -127,7 +160,8 @@ LK_INLINE void over_vectors(char **from, char **to, char **add, int64_t count, c
         vf x = *(const vf *)from[i];
         if (add)
             x += *(const vf *)add[i];
-        *(vf *)to[i] = apply(x, numbers, (vf){});
+        apply(&x, 1, numbers);
+        *(vf *)to[i] = x;
     }
 }
 
@@ -181,26 +215,65 @@ static void over_list(const pass *p, list_function apply)
         over_ends(p, apply);
 }
 
-#define PASS(upper, lower, has_operand, ulps, is_long) \
+#if LK_BITS == 32
+/* x (1 - f(|x|)) of n vectors, where 1 - f(|x|) = f(-|x|): by segments, and where these have ended below 0, as `beyond` has
+ * it, which keeps relative errors small. */
+LK_INLINE void gated(vf *x, const int n, const segments *f, const function beyond)
+{
+    const vf end = splat((SEGMENTS - 0.501f) * f->width); /* 0.5 is rounded up to a segment that is not there */
+    vf y[TOGETHER];
+    vi any = {};
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        const vf size = at_most((vf)((vi)x[k] & ~SIGN), end);
+        y[k] = fused(-size, by_segments(f, size), at_least(x[k], splat((real)-0.0)));
+        any |= x[k] < -end;
+    }
+    if (__builtin_expect(any_lane(any), 0))
+        for (int k = 0; k < n; k++)
+            if (any_lane(x[k] < -end))
+                y[k] = choose(x[k] < -end, beyond(x[k], 0, x[k]), y[k]);
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++)
+        x[k] = y[k];
+}
+#endif
+
+/* The ways that steps are done: alone; long ones; and what segments.h has, which is long, too. */
+#define SHORT(lower, has_operand) \
+    static void pass_##lower(const pass *p) { over(p, has_operand, step_##lower); }
+#define LONG(lower, has_operand) \
+    LK_INLINE void each_##lower(vf *x, const int n, const real *numbers) \
+    { \
+        _Pragma("GCC unroll 8") \
+        for (int k = 0; k < n; k++) \
+            x[k] = step_##lower(x[k], numbers, (vf){}); \
+    } \
+    LISTS(lower)
+#define LISTS(lower) \
     static void list_##lower(char **from, char **to, char **add, int64_t count, const real *numbers) \
     { \
-        over_vectors(from, to, add, count, numbers, step_##lower); \
+        over_vectors(from, to, add, count, numbers, each_##lower); \
     } \
-    static void pass_##lower(const pass *p) \
+    static void pass_##lower(const pass *p) { over_list(p, list_##lower); }
+#if LK_BITS == 32
+#define GATED(lower, has_operand) \
+    LK_INLINE void each_##lower(vf *x, const int n, const real *numbers) \
     { \
-        if (is_long) \
-            over_list(p, list_##lower); \
-        else \
-            over(p, has_operand, step_##lower); \
-    }
+        (void)numbers; \
+        gated(x, n, &lower##_segments, step_##lower); \
+    } \
+    LISTS(lower)
+#else
+#define GATED LONG
+#endif
+#define PASS(upper, lower, has_operand, ulps, way) way(lower, has_operand)
 LK_STEPS(PASS)
-#define LIST(upper, lower, has_operand, ulps, is_long) pass_##lower,
+#define LIST(upper, lower, has_operand, ulps, way) pass_##lower,
 static void (*const passes[])(const pass *) = {LK_STEPS(LIST)};
 #if LK_BITS == 32
-PASS(, coarse_sigmoid, 0, , 1)
-PASS(, coarse_silu, 0, , 1)
-PASS(, coarse_gelu, 0, , 1)
-PASS(, coarse_gelu_tanh, 0, , 1)
+LONG(coarse_sigmoid, 0)
+LONG(coarse_silu, 0)
 #endif
 
 /* A step whose results are rounded to `element` next. */
@@ -211,8 +284,6 @@ LK_INLINE void do_pass(int step, const int element, const pass *p)
         switch (step) {
         case LK_STEP_SIGMOID: pass_coarse_sigmoid(p); return;
         case LK_STEP_SILU: pass_coarse_silu(p); return;
-        case LK_STEP_GELU: pass_coarse_gelu(p); return;
-        case LK_STEP_GELU_TANH: pass_coarse_gelu_tanh(p); return;
         }
 #else
     (void)element;

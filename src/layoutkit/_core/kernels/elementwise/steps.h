@@ -52,20 +52,6 @@ STEP(coarse_silu)
     const vf limited = at_least(x, splat(-SILU));
     return limited * coarse_sigmoid(limited);
 }
-STEP(coarse_gelu)
-{
-    ONLY_X;
-    const vf v = magnitude(x, GELU), t = (real)1 / fused(v, splat(T_STEP), splat(1));
-    const vf half_up = polynomial(coarse_erfc_series, COARSE_ERFC_TERMS, t) * t * coarse_power(v * v * (-0.5f * log2_e), UP);
-    return choose_by_sign(x, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
-}
-STEP(coarse_gelu_tanh)
-{
-    ONLY_X;
-    const vf v = magnitude(x, GELU_TANH), inner = v * fused(v * v, splat(tanh_b), splat(tanh_a));
-    const vf up = coarse_power(inner * -log2_e, UP), inverse = (real)1 / fused(up, splat(DOWN), splat(1));
-    return choose_by_sign(x, at_least(x, splat(-GELU_TANH)) * up * inverse * DOWN, x * inverse);
-}
 #endif
 STEP(hardswish)
 {
