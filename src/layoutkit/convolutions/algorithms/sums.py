@@ -35,6 +35,9 @@ from .base import Algorithm, flops_per_second, steps_at_once, tile_of
 MIN_ROW_BLOCK_BYTES = 96 << 10
 MAX_ROW_BLOCK_BYTES = 384 << 10
 LINE_BYTES = 64  # of the cache
+# Addresses so far apart are of the same set of L1, which holds so many lines: the pixels of a taller tile evict one another,
+# and the tile takes so much longer.
+SET_BYTES, SET_LINES, CROWDED = 4096, 8, 1.15
 FILTER_SHARE = 3  # bytes of a filter that are read in the time of one that another core has written, about
 MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are split by taps
 # What im2col's copy costs:
@@ -193,8 +196,13 @@ class PixelSums(_Sums):
             pixel *= p.taps // p.kernel[-1] * min(p.stride[-1], p.kernel[-1])
         return panels_of(p, kernel) * self.pixels(p) * pixel / LOADED_BYTES_PER_SECOND * scale().copy_l2
 
+    def crowded(self, p: ConvProblem, kernel: Kernel) -> bool:
+        """Whether the pixels of a tile are read from a single set of L1, which is too small for them."""
+        from_pixel_to_pixel = p.types.src.itemsize * p.stride[-1] * (p.src.block(1) if p.src.block(1) > 1 else p.ic)
+        return not self.gather and not self.buffered and kernel.mr > SET_LINES and from_pixel_to_pixel % SET_BYTES == 0
+
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        cycles = self.tiles(p, kernel, threads).cycles
+        cycles = self.tiles(p, kernel, threads).cycles * (CROWDED if self.crowded(p, kernel) else 1)
         return seconds_of(cycles, kernel) + (self.gathering(p) + self.loading(p, kernel)) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
