@@ -32,7 +32,6 @@ from .route cimport Epilogue
 import_array()
 
 cdef enum:
-    K_BLOCK = 8 * PRODUCT_CHUNK   # of a panel that is multiplied by a block of rows before the rest
     LINE = 64
 
 cdef enum:  # where panels come from, see matmul_plan.py
@@ -111,7 +110,7 @@ cdef class Matmul(Operation):
     cdef const int64_t *c_rows
     cdef bint swapped, packs_rows, buffered, prefetches
     cdef int64_t tiles, panels          # of rows; of columns
-    cdef int64_t blocks, groups, slab   # as of matmul_plan.Division
+    cdef int64_t slice, blocks, groups, slab  # as of matmul_plan.Division
     cdef int64_t shared_bytes, own_bytes, rows_bytes, thread_bytes
     cdef int64_t pitch, panel_bytes     # from a copied row to the next; of a panel
     cdef const char *constant_a
@@ -143,7 +142,7 @@ cdef class Matmul(Operation):
         self.set_kernels(product)
         self.set_strides(product)
         self.set_constants(product, bias)
-        self.set_division(divide(product, threads, cycles))
+        self.set_division(divide(product, threads, cycles, PRODUCT_CHUNK))
         if product.constant_b:
             self.pack_constant(product.b)
 
@@ -198,7 +197,7 @@ cdef class Matmul(Operation):
 
     cdef int set_division(self, division) except -1:
         self.threads, self.source = division.threads, SOURCES[division.source]
-        self.blocks, self.groups, self.slab = division.blocks, division.groups, division.slab
+        self.slice, self.blocks, self.groups, self.slab = division.slice, division.blocks, division.groups, division.slab
         self.shared_bytes, self.own_bytes = division.shared_bytes, division.own_bytes
         self.rows_bytes, self.thread_bytes = division.rows_bytes, division.thread_bytes
         self.workspace = self.shared_bytes + self.threads * self.thread_bytes
@@ -288,31 +287,26 @@ cdef class Matmul(Operation):
     cdef inline int64_t c_offset(self, int64_t row) noexcept nogil:
         return row * self.c_row if self.c_rows == NULL else self.c_rows[row]
 
-    cdef void multiply_block(self, Work *w, const Run *r, int64_t batch, int64_t block, int64_t panel,
+    cdef void multiply_block(self, Work *w, const Run *r, int64_t batch, int64_t block, int64_t first_panel,
                              int64_t end) noexcept nogil:
-        """A block of rows, by panels [panel, end)."""
+        """A block of rows, by panels [first_panel, end)."""
         cdef int64_t first = share(self.tiles, self.blocks, block), last = share(self.tiles, self.blocks, block + 1)
-        cdef int64_t row = share(self.m, self.tiles, first), k, stop, first_panel = panel
+        cdef int64_t row = share(self.m, self.tiles, first), k = 0, stop, panel
         cdef const char *a = r.a + self.a_at[batch]
         cdef lk_gemm *tile = &w.tile
         if self.packs_rows and w.copied_block != batch * self.blocks + block:
             self.copy_rows(a, row, share(self.m, self.tiles, last), w.rows)
             w.copied_block = batch * self.blocks + block
-        while panel < end:
-            self.enter_panel(w, r, batch, panel, first_panel, end)
-            tile.cols = <int>min(self.nr, self.n - panel * self.nr)
-            tile.to_prefetch_bytes = 0
-            if self.source == CONSTANT or self.source == SHARED:
-                tile.to_prefetch_bytes = self.panel_bytes // (last - first) // LINE * LINE
-            if self.buffered:
-                self.run_tiles(w, r, a, batch, panel, first, last, 0, self.k)
-            else:
-                k = 0
-                while k == 0 or k < self.k:
-                    stop = min(self.k, k + K_BLOCK)
-                    self.run_tiles(w, r, a, batch, panel, first, last, k, stop)
-                    k = max(stop, 1)
-            panel += 1
+        while k == 0 or k < self.k:
+            stop = min(self.k, k + self.slice)
+            for panel in range(first_panel, end):
+                self.enter_panel(w, r, batch, panel, first_panel, end)
+                tile.cols = <int>min(self.nr, self.n - panel * self.nr)
+                tile.to_prefetch_bytes = 0
+                if self.source == CONSTANT or self.source == SHARED:
+                    tile.to_prefetch_bytes = (stop - k) * self.nr * self.item // (last - first) // LINE * LINE
+                self.run_tiles(w, r, a, batch, panel, first, last, k, stop)
+            k = max(stop, 1)
 
     cdef void enter_panel(self, Work *w, const Run *r, int64_t batch, int64_t panel, int64_t first,
                           int64_t end) noexcept nogil:
@@ -350,7 +344,7 @@ cdef class Matmul(Operation):
         tile.kb = tile.kb_last = stop - k
         tile.resume, tile.clip = k > 0, w.clip if last_k else NULL
         tile.b += k * tile.ldb * self.item
-        tile.to_prefetch = b + self.panel_bytes
+        tile.to_prefetch = tile.b + self.panel_bytes
         for t in range(first, last):
             tile.rows = <int>(share(self.m, self.tiles, t + 1) - row)
             tile.row, tile.c_row, tile.c = self.a_step, self.c_step, c

@@ -20,6 +20,7 @@ from .pixel_tiles import tile_cycles
 COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 0.12, 0.3, 2.0
 LINE = 64  # bytes
 ROWS_BYTES = 384 << 10  # of a block of rows, in L2 beside a panel
+SLICES = 8, 4, 3, 2  # chunks of the sum that a slice may have
 GROUP_BYTES = 256 << 10  # of the panels that a thread packs at a time, in L2
 SMALL_BYTES = 512 << 10  # of rows that are read again for each such group
 SLAB_BYTES = 8 << 20  # of the panels that are packed for all threads at a time
@@ -139,6 +140,7 @@ class Division(NamedTuple):
 
     source: str
     threads: int
+    slice: int  # of k: a block of rows is multiplied by all of its panels, a slice after another
     blocks: int  # of rows
     groups: int  # of panels
     slab: int  # panels that are packed at a time
@@ -148,8 +150,22 @@ class Division(NamedTuple):
     thread_bytes: int  # and in all
 
 
-def divide(product: Product, threads: int, cycles: float) -> Division:
-    """The division of a product that takes so many cycles, for at most so many threads."""
+def _slice_and_blocks(product: Product, chunk: int) -> tuple[int, int]:
+    """The slice of k, whole chunks, and the blocks of rows, of which a slice stays in L2, that move the least: the columns are
+    read once for each block, and the result is read and written again for each slice."""
+    item, mr, m, n, k = product.c.itemsize, product.kernel.mr, product.m, product.n, max(1, product.k)
+    tiles = -(-m // mr)
+    found = []
+    for chunks in (-(-k // chunk),) if product.buffered or k <= SLICES[0] * chunk else SLICES:
+        length = min(k, chunks * chunk)
+        blocks = -(-tiles // max(1, ROWS_BYTES // (length * item * mr)))
+        found.append((blocks * k * n + 2 * (-(-k // length) - 1) * m * n, length, blocks))
+    _, length, blocks = min(found)
+    return length, blocks
+
+
+def divide(product: Product, threads: int, cycles: float, chunk: int) -> Division:
+    """The division of a product that takes so many cycles, for at most so many threads, in sums of whole chunks."""
     item, mr, nr = product.c.itemsize, product.kernel.mr, product.kernel.nr
     batches = prod(axis[0] for axis in product.batch)
     tiles, panels = -(-product.m // mr), -(-product.n // nr)
@@ -159,7 +175,7 @@ def divide(product: Product, threads: int, cycles: float) -> Division:
 
     row_bytes, panel_bytes = max(1, product.k) * item, _aligned(product.k * nr * item)
     group = max(1, min(panels, GROUP_BYTES // max(1, panel_bytes)))
-    blocks, groups, slab = -(-tiles // max(1, ROWS_BYTES // (row_bytes * mr))), 1, panels
+    (length, blocks), groups, slab = _slice_and_blocks(product, chunk), 1, panels
     if product.constant_b:
         source = "constant"
     elif tiles == 1 and product.b.strides[-1] == item:
@@ -181,7 +197,7 @@ def divide(product: Product, threads: int, cycles: float) -> Division:
     rows_bytes = _aligned(-(-tiles // blocks) * mr * product.pitch) if product.packs_rows else 0
     thread_bytes = own_bytes + rows_bytes + LINE + (2 * _aligned(mr * nr * item) if product.buffered else 0)
     shared_bytes = slab * panel_bytes if source == "shared" else 0
-    return Division(source, threads, blocks, groups, slab, shared_bytes, own_bytes, rows_bytes, thread_bytes)
+    return Division(source, threads, length, blocks, groups, slab, shared_bytes, own_bytes, rows_bytes, thread_bytes)
 
 
 def _aligned(nbytes: int) -> int:
