@@ -49,7 +49,7 @@ def main() -> None:
         table = np.array([segment(function, i, width) for i in range(SEGMENTS)]).T
         print(f"/* {error(table, function, width):.2g} ulp */\nstatic const segments {name}_segments = {{{width}f, {{")
         for row in table:
-            print("    {" + ", ".join(f"{c:.9g}f" if "." in f"{c:.9g}" or "e" in f"{c:.9g}" else f"{c:.9g}.0f" for c in row) + "},")
+            print("    {" + ", ".join(f"{c:#.9g}f" for c in row) + "},")
         print("}};")
 
 

@@ -80,6 +80,9 @@ def test_explain_tells_layouts_and_costs():
     model = Model(small(), threads=1)
     with pytest.raises(ValueError, match="say its extents"):
         model.explain()
+    with pytest.raises(ValueError, match=r"no input \['y'\]; there are x"):
+        model.explain({"y": (1, 3, 32, 32)})
+    assert model.explain({"x": np.zeros((1, 3, 32, 32), np.float32)})
     told = model.explain({"x": (1, 3, 32, 32)})
     assert "3 operators, 2 after folding" in told and "the least of all" in told
     assert "all channels last" in told and "first" in told

@@ -136,14 +136,14 @@ class Model:
                 program = self._programs[self._key(arrays)] = self._made(arrays, anew=True)
             return program
 
-    def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
+    def explain(self, inputs: Mapping[str, Sequence[int] | np.ndarray] | None = None) -> str:
         """How it runs on inputs of these shapes: the layouts, their cost, the cost of one layout throughout, what numpy
         runs, and what was fused; then every step.
 
         Parameters
         ----------
-        inputs : dict of str to sequence of int, optional
-            Shapes by name: needed where the model leaves extents open.
+        inputs : dict of str to sequence of int or ndarray, optional
+            Shapes by name, or arrays that have them: needed where the model leaves extents open.
         """
         arrays = {}
         for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
@@ -198,10 +198,13 @@ class Model:
             ]
         return Profile(steps, found, check_threads(self._threads))
 
-    def _shapes(self, asked: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
+    def _shapes(self, asked: Mapping[str, Sequence[int] | np.ndarray] | None) -> list[tuple[int, ...]]:
+        if unknown := set(asked or ()) - set(self.graph.inputs):
+            raise ValueError(f"explain: no input {sorted(unknown)}; there are {', '.join(self.graph.inputs)}")
         shapes = []
         for name, of in self.graph.inputs.items():
-            shape = tuple((asked or {}).get(name, of.shape))
+            given = (asked or {}).get(name, of.shape)
+            shape = tuple(getattr(given, "shape", given))
             if any(not isinstance(n, (int, np.integer)) for n in shape):
                 raise ValueError(f"explain: input {name!r} has shape {shape}: say its extents, {{{name!r}: (1, ..)}}")
             shapes.append(tuple(int(n) for n in shape))

@@ -151,8 +151,9 @@ class Division(NamedTuple):
 
 
 def _slice_and_blocks(product: Product, chunk: int) -> tuple[int, int]:
-    """The slice of k, whole chunks, and the blocks of rows, of which a slice stays in L2, that move the least: the columns are
-    read once for each block, and the result is read and written again for each slice."""
+    """The slice of k, whole chunks, and the blocks of rows, of which a slice stays in L2, that move the least.
+
+    The columns are read once for each block; the result is read and written again for each slice."""
     item, mr, m, n, k = product.c.itemsize, product.kernel.mr, product.m, product.n, max(1, product.k)
     tiles = -(-m // mr)
     found = []

@@ -35,8 +35,8 @@ from .base import Algorithm, flops_per_second, steps_at_once, tile_of
 MIN_ROW_BLOCK_BYTES = 96 << 10
 MAX_ROW_BLOCK_BYTES = 384 << 10
 LINE_BYTES = 64  # of the cache
-# Addresses so far apart are of the same set of L1, which holds so many lines: the pixels of a taller tile evict one another,
-# and the tile takes so much longer.
+# Addresses so far apart are of the same set of L1, which holds so many lines: the pixels of a taller tile evict one
+# another, and the tile takes so much longer.
 SET_BYTES, SET_LINES, CROWDED = 4096, 8, 1.15
 FILTER_SHARE = 3  # bytes of a filter that are read in the time of one that another core has written, about
 MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are split by taps
