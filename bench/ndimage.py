@@ -42,6 +42,7 @@ LIMITS: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
     ("affine_transform", (2048, 2048), "uint8", {"order": 1}),
     ("affine_transform", (1024, 1024), "float32", {"order": 3}),
 ]  # fmt: skip
+ALONG_AXES = ("gaussian_filter", "uniform_filter")  # of which the copies are told once more by axis
 SHAPES = [(4096, 4096), (2048, 4096), (3000, 5000), (256, 256, 256), (130, 360, 350)]
 
 
@@ -280,6 +281,8 @@ def main() -> None:
         f"seed {options.seed}; times of layoutkit on one thread and on two, and how many times theirs are those on one"
     )
     ratios: dict[str, list[float]] = {}
+    by_filter: dict[str, dict[str, list[float]]] = {}
+    axes: dict[str, list[tuple[float, float]]] = {}
     for case in cases(random.Random(options.seed), options.count):
         if options.only and case["name"] != options.only:
             continue
@@ -299,6 +302,9 @@ def main() -> None:
         copies = [at[f"layoutkit {n}"] / at["copy 1"] for n in (1, 2)]
         for name, ratio in told.items():
             ratios.setdefault(name, []).append(ratio)
+            by_filter.setdefault(name, {}).setdefault(case["name"], []).append(ratio)
+        if case["name"] in ALONG_AXES:
+            axes.setdefault(case["name"], []).append((copies[0], copies[0] / len(case["shape"])))
         what = f"{case['name']} {'x'.join(map(str, case['shape']))} {case['dtype']} " + " ".join(
             f"{k}={v}" for k, v in case["arguments"].items()
         )
@@ -310,6 +316,11 @@ def main() -> None:
         )
     for name, found in ratios.items():
         print(f"{name}: geometric mean {geomean(found):.1f}, least {min(found):.1f}, of {len(found)}")
+        each = sorted((geomean(r), f) for f, r in by_filter[name].items())
+        print("  by filter: " + ", ".join(f"{f} {mean:.1f}" for mean, f in each))
+    for name, both in axes.items():
+        alone, by_axis = (f"{min(c):.1f} to {max(c):.1f}" for c in zip(*both))
+        print(f"{name}: {alone} copies; {by_axis} of the copies that it needs at least, one for each axis")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ PARAMETERS = {
     "truncate": "float|Standard deviations to either side that count.",
     "radius": "int, or one for each axis, optional|Elements to either side, in place of `truncate`."
     "|ValueError: `radius` is negative or no integer",
+    "recursive": "bool|Whether recursions may stand for the weights of Gaussians, where they are faster."
+    "|ValueError: `recursive` with an `order` or a `radius`",
     "footprint": "array_like of bool, optional|Which elements of a window count, in place of `size`."
     "|RuntimeError: `footprint` has not as many dimensions as axes are filtered|TypeError: `input` is complex",
     "structure": "array_like, optional|What is added to, or taken from, the elements of a window."

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import windows
 from .arguments import array_of, axes_of, axis_of, filters, mode_of, numbers_of, one_each
+from .recursive import check_recursive, smoothed
 from .separable import sums
 
 
@@ -54,22 +55,30 @@ def _window(sigma: float, order: int, radius: int, axis: int, mode: str) -> wind
 
 @filters
 def gaussian_filter1d(
-    input, sigma, axis=-1, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None, threads=None
-) -> Any:
+    input, sigma, axis=-1, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None,
+    recursive=False, threads=None,
+) -> Any:  # fmt: skip
     """A Gaussian, or its derivative, along one axis: as `scipy.ndimage.gaussian_filter1d`.
 
     PARAMETERS
+
+    Notes
+    -----
+    `recursive`: see `gaussian_filter`.
     """
     what = "gaussian_filter1d"
     x = array_of(input, what)
     window = gaussian_window(sigma, axis_of(axis, x.ndim, what), order, mode, truncate, radius, what)
+    if recursive:
+        check_recursive([order], [radius], what)
+        return smoothed(x, output, [(float(sigma), window)], cval, threads, what)
     return sums(x, output, [window], cval, threads, what)
 
 
 @filters
 def gaussian_filter(
     input, sigma, order=0, output=None, mode="reflect", cval=0.0, truncate=4.0, *, radius=None, axes=None,
-    channel_axis=None, threads=None,
+    channel_axis=None, recursive=False, threads=None,
 ) -> Any:  # fmt: skip
     """A Gaussian, or its derivatives, in several dimensions: as `scipy.ndimage.gaussian_filter`.
 
@@ -79,6 +88,11 @@ def gaussian_filter(
     -----
     Integers are equal to those of scipy: what is between two axes is cast to the type of the output. float32 is
     computed in float32.
+
+    With ``recursive=True`` the time does not depend on `sigma` where recursions are faster than weights: from 20 on in
+    float32, 10 in float64. Results differ from those of weights up to infinity (`truncate`) by at most 2e-5 of the
+    largest magnitude, from those with the default, 4, by at most 1.5e-4, for each axis; integers are cast once, at the
+    end. NaN and infinities are then everywhere in their lines.
 
     Examples
     --------
@@ -92,7 +106,10 @@ def gaussian_filter(
     sigmas = numbers_of(sigma, len(found), f"{what}: sigma")
     given = [one_each(v, len(found), f"{what}: {k}") for k, v in dict(order=order, mode=mode, radius=radius).items()]
     passes = [
-        gaussian_window(s, axis, o, m, truncate, r, what)
+        (s, gaussian_window(s, axis, o, m, truncate, r, what))
         for axis, s, o, m, r in zip(found, sigmas, *given) if s > 1e-15
     ]  # fmt: skip
-    return sums(x, output, passes, cval, threads, what)
+    if recursive:
+        check_recursive(given[0], given[2], what)
+        return smoothed(x, output, passes, cval, threads, what)
+    return sums(x, output, [p for _, p in passes], cval, threads, what)

@@ -101,6 +101,11 @@ def summed(
     give(to, y)
 
 
+def in_f32(source: np.dtype, result: np.dtype) -> bool:
+    """Whether sums are made in float32."""
+    return source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
+
+
 def ascending(passes: Sequence[Windows]) -> bool:
     """Whether each axis comes after the one before."""
     return all(a.axis < b.axis for a, b in pairwise(passes))
@@ -130,10 +135,9 @@ def computed_in(source: np.dtype, result: np.dtype, passes: Sequence[Windows], w
     is_float = result.kind == "f"
     alone = not ascending(passes)
     if is_float:
-        small = source.name in EXACT_IN_F32 and result.name in ("float32", "float16")
         if alone and commutes:
             passes, alone = sorted(passes, key=lambda p: p.axis), False
-        return np.dtype(np.float32 if small else np.float64), passes, alone
+        return np.dtype(np.float32 if in_f32(source, result) else np.float64), passes, alone
     if not whole or source.kind == "f" or source.itemsize == 8 or not fits(source, result):
         return np.dtype(np.float64), [p.ending(w.CAST, TYPES[CAST_TO[result.name]]) for p in passes], alone
     most = max(p.size for p in passes) * max(abs(limit) for limit in limits(source))

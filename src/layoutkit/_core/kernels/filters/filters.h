@@ -19,6 +19,11 @@
  *     LK_WEIGH_BAND_SUMS, LK_WEIGH_BAND_DIFFERENCES   `rows` results of that many rows, each what LK_WEIGH_SUMS or
  *                           LK_WEIGH_DIFFERENCES make of the middle row of a window, then of the pairs of rows equally far
  *                           from it, the outermost first
+ *     LK_WEIGH_SECTIONS     of each of `taps` sections two rows of states, x[2 + 2 * k] and the one before it in time,
+ *                           x[3 + 2 * k], which becomes the new one: the sum of x[0], x[1] and both states times the four
+ *                           weights of the section. y is the sum of all new states, and of x[2 + 2 * taps] unless that is
+ *                           NULL. Rows have the row's type, products are fused, no other field is read; y may be any row
+ *                           but states
  *   `end` is what becomes of a sum:
  *     LK_END_NONE    nothing
  *     LK_END_MEAN    it is multiplied by 1 / `size`
@@ -72,7 +77,7 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
-    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES,
+    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

@@ -7,6 +7,7 @@
  * Edges: the last vector of a row overlaps the one before; a row shorter than a vector is loaded and stored by its elements.
  */
 #include "bands.h"
+#include "sections.h"
 #include "stores.h"
 #include "sums.h"
 
@@ -139,6 +140,10 @@ void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
 {
     const lk_combine local = *args, *p = &local; /* which no store changes */
 #define WEIGH(e) weigh_elements(p, e)
+    if (p->kind == LK_WEIGH_SECTIONS) {
+        weigh_sections(p);
+        return;
+    }
     if (p->count < LK_LANES && p->kind >= LK_WEIGH_BAND)
         band_short(p);
     else if (p->count < LK_LANES)

@@ -1,0 +1,100 @@
+"""Large windows of floats: whether sums are made element by element or by products of spectra, by cost."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+
+from ..choosing.best import choices
+from ..choosing.machine_profile import scale
+from ..choosing.problem import Candidate, Problem
+from .spectra import BLOCKS
+
+LEAST_COUNT = 64  # elements of a window, up to which sums never take longer
+# Measured on one core of AMD Zen 4: of sums seconds for each element of a window and of the result, of spectra for each
+# element of a block times the logarithm of their number, there and back.
+SUM_SECONDS = {"f32": 6e-11, "f64": 1.1e-10}
+SPECTRUM_SECONDS = {1: 1.8e-9, 2: 2e-9, 3: 3e-9}  # by axes with windows
+DIRECT, SPECTRA = "direct", "spectra"
+
+Run = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class CorrelationProblem(Problem):
+    """The correlation of an array of floats with a window of which `count` elements count, in a box of `window`.
+
+    On one thread: the way, and with it the last bits, must not depend on how many there are.
+    """
+
+    shape: tuple[int, ...]
+    window: tuple[int, ...]
+    count: int
+    element: str  # that sums are made of
+
+    @property
+    def key(self) -> str:
+        """Its key in the cost table."""
+        size, box = ("x".join(map(str, of)) for of in (self.shape, self.window))
+        return f"correlate {size} {box} n{self.count} {self.element} t1"
+
+    @property
+    def work(self) -> int:
+        """Products and sums."""
+        return 2 * self.count * prod(self.shape)
+
+    def features(self) -> tuple[float, ...]:
+        """None: estimates are not corrected by other problems."""
+        raise ValueError("correlations have no features")
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Both ways."""
+        by = scale().step(self.element) or 1.0
+        seconds = SUM_SECONDS[self.element] * self.count * prod(self.shape)
+        yield Candidate(DIRECT, seconds * by, _build(DIRECT))
+        if has_scipy():
+            yield Candidate(SPECTRA, self.spectra_seconds() * by, _build(SPECTRA))
+
+    def spectra_seconds(self) -> float:
+        """What products of spectra take."""
+        axes = [i for i, n in enumerate(self.window) if n > 1]
+        rank = min(max(len(axes), 1), 3)
+        block = BLOCKS[rank]
+        inside = outside = 1.0
+        for n, span in zip(self.shape, self.window):
+            step = min(n, max(block, 3 * span)) if span > 1 else n
+            inside, outside = inside * step, outside * (step + span - 1)
+        blocks = prod(self.shape) / inside
+        return SPECTRUM_SECONDS[rank] * blocks * outside * log2(outside + 1)
+
+    def prepare(self) -> Callable[[Any], Callable[[], object]]:
+        """Arrays, and a function from what a candidate built to a call on them."""
+        from .neighbourhoods import Footprint, summed_by
+
+        dtype = np.dtype(np.float32 if self.element == "f32" else np.float64)
+        x, y = np.ones(self.shape, dtype), np.empty(self.shape, dtype)
+        places = np.argwhere(np.ones(self.window, bool))[: self.count]
+        footprint = Footprint(places, self.window, tuple(n // 2 for n in self.window))
+        weights = np.full(len(places), 1 / len(places))
+        return lambda way: lambda: summed_by(way, x, y, footprint, weights, "reflect", 0.0, 1, "correlate")
+
+
+def _build(name: str) -> Callable[..., str]:
+    return lambda *arguments: name
+
+
+@cache
+def has_scipy() -> bool:
+    """Whether there is `scipy.fft`."""
+    return importlib.util.find_spec("scipy") is not None
+
+
+def way_of(problem: CorrelationProblem) -> str:
+    """The way that takes the least time."""
+    return choices(problem)[0].candidate.name

@@ -1,0 +1,63 @@
+"""Correlations with large windows: products of spectra are the sums of scipy, and are chosen by cost."""
+
+import numpy as np
+import pytest
+import scipy.ndimage as scipy
+from conftest import fewer
+from filtered import axes_of, images, modes
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import layoutkit.ndimage as ndi
+from layoutkit.ndimage import dense, neighbourhoods
+
+floats = st.sampled_from(["float32", "float64", "float16", "int32", "bool"])
+
+
+@fewer(2)
+@given(images(floats, empty=True), st.data(), modes, st.sampled_from([1, 2]))
+def test_spectra(x, data, mode, threads):
+    axes = tuple(sorted(a % x.ndim for a in data.draw(axes_of(x.ndim))))
+    shape = [data.draw(st.integers(1, max(1, min(9, 2 * x.shape[a])))) for a in axes]  # scipy's longer ones are wrong
+    assume(max(shape) > 1)
+    weights = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(shape)
+    origin = [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
+    output = data.draw(st.sampled_from(["float32", "float64"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbourhoods, "LEAST_COUNT", 0)
+        patch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+        got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=threads)
+    exact = np.array(x, np.float64)
+    want = scipy.correlate(exact, weights, np.float64, mode, 2.5, origin, axes=axes)
+    assert got.dtype == output
+    bound = 300 * np.abs(weights).sum() * (np.finfo(output).eps if output == "float32" else 1e-14)
+    np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+
+
+def test_blocks_join(monkeypatch):
+    monkeypatch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+    rng = np.random.default_rng(0)
+    for shape, window in (((70_000,), (90,)), ((1100, 30), (11, 9)), ((20, 230, 21), (3, 7, 9))):
+        x, weights = rng.standard_normal(shape), rng.standard_normal(window)
+        want = scipy.correlate(x, weights, mode="mirror")
+        np.testing.assert_allclose(ndi.correlate(x, weights, mode="mirror"), want, rtol=0, atol=1e-11)
+        ndi.correlate(x, weights, x, mode="mirror")  # in place
+        np.testing.assert_allclose(x, want, rtol=0, atol=1e-11)
+
+
+def test_the_cost_chooses():
+    assert dense.way_of(dense.CorrelationProblem((2000, 2000), (9, 9), 81, "f32")) == dense.DIRECT
+    assert dense.way_of(dense.CorrelationProblem((2000, 2000), (101, 101), 10201, "f32")) == dense.SPECTRA
+    problem = dense.CorrelationProblem((20, 30), (9, 9), 81, "f64")
+    run = problem.prepare()
+    for candidate in problem.candidates():
+        run(candidate.build())()  # as tuning measures it
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_what_is_not_finite_stays_where_it_is(value, monkeypatch):
+    monkeypatch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+    x, weights = np.random.default_rng(0).standard_normal((60, 70)), np.ones((9, 9))
+    x[30, 40] = value
+    want = scipy.correlate(x, weights)
+    np.testing.assert_allclose(ndi.correlate(x, weights), want, rtol=1e-12, atol=1e-12)

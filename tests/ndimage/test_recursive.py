@@ -1,0 +1,62 @@
+"""Recursive Gaussians are nearly those of scipy, and only where they are asked for."""
+
+import numpy as np
+import pytest
+import scipy.ndimage as scipy
+from conftest import fewer, using_isa
+from filtered import axes_of, images, isas, modes, threads
+from hypothesis import given
+from hypothesis import strategies as st
+
+import layoutkit.ndimage as ndi
+from layoutkit.ndimage import recursive
+
+CUT, WHOLE = 1.5e-4, 2e-5  # errors that the docstring states, of weights up to 4 sigma and up to infinity
+kinds = st.sampled_from(["float32", "float64", "float16", "uint8", "int32"])
+
+
+@fewer(2)
+@given(images(kinds), st.data(), modes, isas, threads)
+def test_gaussians(x, data, mode, isa, threads):
+    axes = data.draw(axes_of(x.ndim))
+    sigmas = [data.draw(st.floats(1, 60)) for _ in axes]
+    dtype = data.draw(st.sampled_from(["float32", "float64"]))
+    with pytest.MonkeyPatch.context() as patch, using_isa(isa):
+        patch.setattr(recursive, "LEAST", dict.fromkeys(recursive.LEAST, 0.0))
+        given_ = dict(mode=mode, cval=2.5, axes=axes)
+        got = ndi.gaussian_filter(x, sigmas, output=dtype, recursive=True, threads=threads, **given_)
+    assert got.dtype == dtype
+    largest = float(np.max(np.abs(x.astype(float)), initial=2.5))
+    for truncate, error in ((4, CUT), (9, WHOLE)):
+        want = scipy.gaussian_filter(x.astype(float), sigmas, truncate=truncate, **given_)
+        np.testing.assert_allclose(got, want, rtol=0, atol=largest * (error * len(axes) + 1e-6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lines(dtype):
+    x = np.random.default_rng(0).standard_normal((3, 140, 131)).astype(dtype)  # columns of two tasks, and of one vector
+    for axis in range(3):
+        got, again = (ndi.gaussian_filter1d(x, 50, axis, recursive=True, threads=t) for t in (1, 2))
+        np.testing.assert_array_equal(got, again)
+        np.testing.assert_allclose(got, scipy.gaussian_filter1d(x, 50, axis, truncate=9), rtol=0, atol=5 * WHOLE)
+    flat = ndi.gaussian_filter(np.full((50, 60), 7, dtype), 300, recursive=True)
+    np.testing.assert_allclose(flat, 7, rtol=1e-6 if dtype == "float32" else 1e-9)
+
+
+def test_where_weights_are_faster_they_are_used():
+    x = np.random.default_rng(0).random((40, 50))
+    np.testing.assert_array_equal(ndi.gaussian_filter(x, 2, recursive=True), ndi.gaussian_filter(x, 2))
+    assert not np.array_equal(ndi.gaussian_filter(x, 20, recursive=True), ndi.gaussian_filter(x, 20))
+    z = x + 1j * x[::-1]
+    np.testing.assert_allclose(
+        ndi.gaussian_filter(z, 20, recursive=True).imag, scipy.gaussian_filter(x[::-1], 20), atol=4e-4
+    )
+    whole = (x * 200).astype(np.uint8)
+    got = ndi.gaussian_filter(whole, 40, recursive=True).astype(int)
+    assert np.abs(got - scipy.gaussian_filter(whole, 40)).max() <= 1
+
+
+@pytest.mark.parametrize("given_", [dict(order=1), dict(order=[0, 2]), dict(radius=3)])
+def test_errors(given_):
+    with pytest.raises(ValueError, match="gaussian_filter: recursive Gaussians have order 0 and no radius"):
+        ndi.gaussian_filter(np.zeros((4, 5)), 30, recursive=True, **given_)
