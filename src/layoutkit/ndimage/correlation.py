@@ -8,8 +8,9 @@ import numpy as np
 
 from . import windows
 from .arguments import array_of, axes_of, axis_of, before_of, by_parts, filters, mode_of, one_each, output_for
-from .neighbourhoods import footprint_of, weighed
+from .neighbourhoods import footprint_of
 from .separable import summed
+from .weighing import weighed
 
 
 def _along(

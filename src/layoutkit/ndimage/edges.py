@@ -11,8 +11,9 @@ from . import windows
 from .arguments import array_of, axes_of, axis_of, by_parts, filters, mode_of, one_each, output_for
 from .correlation import correlate1d
 from .gaussian import gaussian_filter
-from .neighbourhoods import footprint_of, weighed
+from .neighbourhoods import footprint_of
 from .separable import commute, summed
+from .weighing import weighed
 
 
 def _directed(

@@ -16,10 +16,7 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import before_of, one_each
-from .dense import DIRECT, LEAST_COUNT, SPECTRA, CorrelationProblem, way_of
-from .fixed import SMALL, fixed_of
-from .separable import CAST_TO, DTYPES, ELEMENTS, FOLDED, give, in_f32, representable, streams, target
-from .spectra import correlated, is_finite
+from .separable import DTYPES, FOLDED, give, representable, streams, target
 
 
 @dataclass(frozen=True)
@@ -58,55 +55,6 @@ def footprint_of(
     places = np.zeros((len(found), ndim), np.int64)
     places[:, sorted(axes)] = found
     return Footprint(places, tuple(shape), tuple(before))
-
-
-def weighed(
-    x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
-    threads: int | None, what: str,
-) -> None:  # fmt: skip
-    """Write to y the sums of elements by weights."""
-    source, result = x.dtype, y.dtype.newbyteorder("=")
-    if source == result and source.name in SMALL and (mode != "constant" or representable(cval, source)):
-        fixed = fixed_of(w.EACH, weights, source)
-        if fixed is not None:
-            own, to = ELEMENTS[source.name], target(y, x, source)
-            whole: dict[str, Any] = dict(kind=w.EACH, weight=weights, end=w.CAST, to=TYPES[own], fixed=fixed)
-            run("weigh", x, to, footprint, (own, own, own), mode, cval, whole, threads, what)
-            give(to, y)
-            return
-    way = DIRECT
-    if result.kind == "f" and x.size and footprint.count > LEAST_COUNT and is_finite(x, weights, cval):
-        element = "f32" if in_f32(source, result) else "f64"
-        way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element))
-    summed_by(way, x, y, footprint, weights, mode, cval, threads, what)
-
-
-def summed_by(
-    way: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
-    threads: int | None, what: str,
-) -> None:  # fmt: skip
-    """Write to y the sums of elements by weights, in one of the two ways of `dense`."""
-    source, result = x.dtype, y.dtype.newbyteorder("=")
-    if way == SPECTRA:
-        box = np.zeros(footprint.shape)
-        box[tuple(footprint.places.T)] = weights
-        most = check_threads(threads)
-        given_x = np.array(x) if np.may_share_memory(x, y) else x
-        info = CallInfo(what, f"{what} {x.shape} {source} {result} n{footprint.count} t{most}", "weigh", most)
-        watched(lambda: info, correlated, given_x, y, box, footprint.before, mode, cval, most)
-        return
-    if source.name in ("float16", "int64", "uint64"):
-        x = x.astype(np.float32 if source.kind == "f" else np.float64)
-    between = np.dtype(np.float32 if in_f32(source, result) else np.float64)
-    kept = result if result.name in ELEMENTS else between
-    fields: dict[str, Any] = dict(kind=w.EACH, weight=w.rounded(weights, between))
-    if result.kind != "f":
-        fields |= dict(end=w.CAST, to=TYPES[CAST_TO[result.name]])
-    kept = np.dtype(np.uint8) if kept.name == "bool" else kept
-    to = target(y, x, kept)
-    types = (ELEMENTS[x.dtype.name], ELEMENTS[between.name], ELEMENTS[kept.name])
-    run("weigh", plain(x), to, footprint, types, mode, cval, fields, threads, what)
-    give(to, y)
 
 
 def ordered(

@@ -16,7 +16,7 @@ LARGEST = 1e280  # magnitude of sums; beyond, spectra could overflow
 def is_finite(x: np.ndarray, weights: np.ndarray, cval: float) -> bool:
     """Whether spectra are finite: one NaN, or infinity, would be everywhere."""
     with np.errstate(over="ignore", invalid="ignore"):
-        largest = max(float(np.max(x, initial=0)), -float(np.min(x, initial=0)), abs(cval))
+        largest = float(np.max(x, initial=0)) - float(np.min(x, initial=0)) + abs(cval)
         return bool(largest * float(np.sum(np.abs(weights))) < LARGEST)  # NaN is not less
 
 

@@ -19,7 +19,7 @@
  *     LK_WEIGH_BAND_SUMS, LK_WEIGH_BAND_DIFFERENCES   `rows` results of that many rows, each what LK_WEIGH_SUMS or
  *                           LK_WEIGH_DIFFERENCES make of the middle row of a window, then of the pairs of rows equally far
  *                           from it, the outermost first
- *     LK_WEIGH_SECTIONS     of each of `taps` sections two rows of states, x[2 + 2 * k] and the one before it in time,
+ *     LK_WEIGH_SECTIONS     of each of `taps` sections, at most 3, two rows of states, x[2 + 2 * k] and that before it,
  *                           x[3 + 2 * k], which becomes the new one: the sum of x[0], x[1] and both states times the four
  *                           weights of the section. y is the sum of all new states, and of x[2 + 2 * taps] unless that is
  *                           NULL. Rows have the row's type, products are fused, no other field is read; y may be any row

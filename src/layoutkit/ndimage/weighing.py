@@ -1,4 +1,4 @@
-"""Large windows of floats: whether sums are made element by element or by products of spectra, by cost."""
+"""Weighed sums of windows of any form; of large ones cost tells whether by sums or by products of spectra."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from .._core.nests.convert import TYPES
 from ..choosing.best import choices
 from ..choosing.machine_profile import scale
 from ..choosing.problem import Candidate, Problem
-from .spectra import BLOCKS
+from ..choosing.threads import check_threads
+from ..choosing.watching import CallInfo, watched
+from . import windows as w
+from .fixed import SMALL, fixed_of
+from .neighbourhoods import Footprint, plain, run
+from .separable import CAST_TO, ELEMENTS, give, in_f32, representable, target
+from .spectra import BLOCKS, correlated, is_finite
 
 LEAST_COUNT = 64  # elements of a window, up to which sums never take longer
 # Measured on one core of AMD Zen 4: of sums seconds for each element of a window and of the result, of spectra for each
@@ -75,8 +82,6 @@ class CorrelationProblem(Problem):
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
         """Arrays, and a function from what a candidate built to a call on them."""
-        from .neighbourhoods import Footprint, summed_by
-
         dtype = np.dtype(np.float32 if self.element == "f32" else np.float64)
         x, y = np.ones(self.shape, dtype), np.empty(self.shape, dtype)
         places = np.argwhere(np.ones(self.window, bool))[: self.count]
@@ -98,3 +103,52 @@ def has_scipy() -> bool:
 def way_of(problem: CorrelationProblem) -> str:
     """The way that takes the least time."""
     return choices(problem)[0].candidate.name
+
+
+def weighed(
+    x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
+    threads: int | None, what: str,
+) -> None:  # fmt: skip
+    """Write to y the sums of elements by weights."""
+    source, result = x.dtype, y.dtype.newbyteorder("=")
+    if source == result and source.name in SMALL and (mode != "constant" or representable(cval, source)):
+        fixed = fixed_of(w.EACH, weights, source)
+        if fixed is not None:
+            own, to = ELEMENTS[source.name], target(y, x, source)
+            whole: dict[str, Any] = dict(kind=w.EACH, weight=weights, end=w.CAST, to=TYPES[own], fixed=fixed)
+            run("weigh", x, to, footprint, (own, own, own), mode, cval, whole, threads, what)
+            give(to, y)
+            return
+    way = DIRECT
+    if result.kind == "f" and x.size and footprint.count > LEAST_COUNT and is_finite(x, weights, cval):
+        element = "f32" if in_f32(source, result) else "f64"
+        way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element))
+    summed_by(way, x, y, footprint, weights, mode, cval, threads, what)
+
+
+def summed_by(
+    way: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
+    threads: int | None, what: str,
+) -> None:  # fmt: skip
+    """Write to y the sums of elements by weights, in one of the two ways."""
+    source, result = x.dtype, y.dtype.newbyteorder("=")
+    if way == SPECTRA:
+        box = np.zeros(footprint.shape)
+        box[tuple(footprint.places.T)] = weights
+        most = check_threads(threads)
+        given_x = np.array(x) if np.may_share_memory(x, y) else x
+        info = CallInfo(what, f"{what} {x.shape} {source} {result} n{footprint.count} t{most}", "weigh", most)
+        watched(lambda: info, correlated, given_x, y, box, footprint.before, mode, cval, most)
+        return
+    if source.name in ("float16", "int64", "uint64"):
+        x = x.astype(np.float32 if source.kind == "f" else np.float64)
+    between = np.dtype(np.float32 if in_f32(source, result) else np.float64)
+    kept = result if result.name in ELEMENTS else between
+    fields: dict[str, Any] = dict(kind=w.EACH, weight=w.rounded(weights, between))
+    if result.kind != "f":
+        fields |= dict(end=w.CAST, to=TYPES[CAST_TO[result.name]])
+    kept = np.dtype(np.uint8) if kept.name == "bool" else kept
+    to = target(y, x, kept)
+    types = (ELEMENTS[x.dtype.name], ELEMENTS[between.name], ELEMENTS[kept.name])
+    run("weigh", plain(x), to, footprint, types, mode, cval, fields, threads, what)
+    give(to, y)

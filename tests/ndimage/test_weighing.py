@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import layoutkit.ndimage as ndi
-from layoutkit.ndimage import dense, neighbourhoods
+from layoutkit.ndimage import weighing
 
 floats = st.sampled_from(["float32", "float64", "float16", "int32", "bool"])
 
@@ -24,8 +24,8 @@ def test_spectra(x, data, mode, threads):
     origin = [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
     output = data.draw(st.sampled_from(["float32", "float64"]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbourhoods, "LEAST_COUNT", 0)
-        patch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+        patch.setattr(weighing, "LEAST_COUNT", 0)
+        patch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
         got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=threads)
     exact = np.array(x, np.float64)
     want = scipy.correlate(exact, weights, np.float64, mode, 2.5, origin, axes=axes)
@@ -35,7 +35,7 @@ def test_spectra(x, data, mode, threads):
 
 
 def test_blocks_join(monkeypatch):
-    monkeypatch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
     rng = np.random.default_rng(0)
     for shape, window in (((70_000,), (90,)), ((1100, 30), (11, 9)), ((20, 230, 21), (3, 7, 9))):
         x, weights = rng.standard_normal(shape), rng.standard_normal(window)
@@ -46,9 +46,9 @@ def test_blocks_join(monkeypatch):
 
 
 def test_the_cost_chooses():
-    assert dense.way_of(dense.CorrelationProblem((2000, 2000), (9, 9), 81, "f32")) == dense.DIRECT
-    assert dense.way_of(dense.CorrelationProblem((2000, 2000), (101, 101), 10201, "f32")) == dense.SPECTRA
-    problem = dense.CorrelationProblem((20, 30), (9, 9), 81, "f64")
+    assert weighing.way_of(weighing.CorrelationProblem((2000, 2000), (9, 9), 81, "f32")) == weighing.DIRECT
+    assert weighing.way_of(weighing.CorrelationProblem((2000, 2000), (101, 101), 10201, "f32")) == weighing.SPECTRA
+    problem = weighing.CorrelationProblem((20, 30), (9, 9), 81, "f64")
     run = problem.prepare()
     for candidate in problem.candidates():
         run(candidate.build())()  # as tuning measures it
@@ -56,8 +56,11 @@ def test_the_cost_chooses():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_what_is_not_finite_stays_where_it_is(value, monkeypatch):
-    monkeypatch.setattr(neighbourhoods, "way_of", lambda problem: dense.SPECTRA)
+    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
     x, weights = np.random.default_rng(0).standard_normal((60, 70)), np.ones((9, 9))
     x[30, 40] = value
     want = scipy.correlate(x, weights)
     np.testing.assert_allclose(ndi.correlate(x, weights), want, rtol=1e-12, atol=1e-12)
+    x[30, 40] = 0
+    got, want = (m.correlate(x, weights, mode="constant", cval=value) for m in (ndi, scipy))
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
