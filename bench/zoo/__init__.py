@@ -11,13 +11,16 @@ from . import (  # noqa: F401 these register
     efficientnet,
     encodec,
     hifigan,
+    hrnet,
     mobilenet,
     regnet,
     resnext,
+    sequences,
     superresolution,
     unet,
     vit,
     wav2vec,
+    windows,
     yolo,
 )  # fmt: skip
 from .registry import ZOO, Network
