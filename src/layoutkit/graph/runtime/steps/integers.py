@@ -34,6 +34,11 @@ class _Linear:
         self.factor, self.summand = self.factor * by, self.summand * by
         self.weights = {k: float(weight * by) for k, weight in self.weights.items()}
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the steps so far compute it."""
+        return not self.weights and bool(np.all(self.factor == 1) and np.all(self.summand == 0))
+
     def settle(self) -> None:
         """Append the steps that compute it."""
         factor, summand = (np.asarray(n, np.float32) for n in (self.factor, self.summand))
@@ -41,6 +46,8 @@ class _Linear:
             numbers = np.array([factor.reshape(()), summand.reshape(())])
             self.steps += [("linear", numbers, None)] if numbers.tolist() != [1, 0] else []
         else:
+            if np.any(factor != 1) and np.any(summand != 0):  # of one shape: kernels do them as one step
+                factor, summand = map(np.array, np.broadcast_arrays(factor, summand))
             self.steps += [("mul", None, factor)] if np.any(factor != 1) else []
             self.steps += [("add", None, summand)] if np.any(summand != 0) else []
         self.steps += [("sum", np.array([weight]), k) for k, weight in self.weights.items()]
@@ -97,6 +104,9 @@ def _append(value: _Linear, name: str, numbers: Any, operand: Any, elements: Seq
         value.settle()
         value.steps.append((name, numbers, None))
     elif name == "clip":
+        if value.is_settled:  # by a rounding: its limits are in the same steps
+            value.steps.append((name, np.asarray(numbers, np.float64), None))
+            return True
         value.scale(after)
         value.settle()
         value.steps.append((name, np.asarray(numbers, np.float64) * after, None))
