@@ -81,3 +81,22 @@ def test_what_is_not_a_number_stands_for_0(dtype):
     graph = b.graph(b.add("Abs", b.quantised(b.add("Log", x), dtype, 0.05, 7)), shape=(300,))
     found = Model(graph).run({"x": np.linspace(-1, 1, 300).astype(np.float32)})[graph.outputs[0]]
     assert (found[:148] == 0).all() and np.isfinite(found).all()
+
+
+@given(
+    channels=st.lists(st.sampled_from([1, 3, 16, 32, 70]), min_size=1, max_size=4), axis=st.integers(1, 3),
+    dtype=st.sampled_from(["uint8", "int8"]), layouts=st.sampled_from([None, *NAMES]), threads=st.integers(1, 2),
+    seed=st.integers(0, 1 << 16),
+)  # fmt: skip
+def test_bytes_of_other_scales_are_joined_by_tables(channels, axis, dtype, layouts, threads, seed):
+    """In one step, which writes to its place."""
+    b = Builder(seed)
+    channels = channels if axis == 1 else channels[:1] * len(channels)
+    x, parts, scales = b.quantised("x", "uint8", 1 / 120, 128), [], []
+    for n in channels:
+        scales.append(float(b.rng.choice([0.03, 0.05, 0.0117])))
+        parts.append(b.quantised(b.add("Conv", x, b.filter(n, 8, 1, 1)), dtype, scales[-1], int(b.rng.integers(0, 90))))
+    y = b.quantised(b.add("Concat", *parts, parts[0], axis=axis), dtype, 0.03, 17)
+    model = assert_same(b.graph(b.add("Abs", y), shape=(2, 8, 5, 6)), 0.1, layouts=layouts, threads=threads)
+    assert sum(op == "Table" for op in steps_of(model)) >= len([scale for scale in scales if scale != 0.03])
+    assert not any(" as " in step.name for step in list(model._programs.values())[0].steps[1:])  # but the input

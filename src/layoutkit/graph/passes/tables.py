@@ -2,7 +2,7 @@
 
 A tensor that depends on nothing but one tensor of bytes, number by number, and is stored as bytes itself, becomes a
 `Table` of that one, however many operators are between the two: a sigmoid that is rounded, and its product with its
-input.
+input. Where bytes are joined with others that have another scale, they are looked up too.
 """
 
 from __future__ import annotations
@@ -36,13 +36,39 @@ def bytes_as_tables(graph: Graph, known: Knowledge) -> Graph:
             (y,) = node.outputs
             stored = known[y].stored
             if stored is not None and stored.integers:
-                table = _integers(function.numbers, stored)
-                function = Function(function.of, to_numbers(table, np.float32(stored.scale), stored.zero_point))
-                x = known[function.of].stored
-                node = Node("Table", (function.of,), (y,), {"table": table, "x": x, "y": stored}, node.name)
+                node = _table(function, y, known, node.name)
+                numbers = to_numbers(node.attributes["table"], np.float32(stored.scale), stored.zero_point)
+                function = Function(function.of, numbers)
             functions[y] = function
+        elif node.op == "Concat":
+            tables, node = _joined(node, r)
+            nodes += tables
         nodes.append(node)
     return r.graph(nodes)
+
+
+def _table(function: Function, y: str, known: Knowledge, name: str = "") -> Node:
+    """The node that looks up a tensor of bytes."""
+    x, stored = known[function.of].stored, known[y].stored
+    assert stored is not None
+    table = _integers(function.numbers, stored)
+    return Node("Table", (function.of,), (y,), {"table": table, "x": x, "y": stored}, name)
+
+
+def _joined(node: Node, r: Rewriting) -> tuple[list[Node], Node]:
+    """A concatenation of bytes whose inputs all stand for numbers as its result does, and the tables that make such of
+    others: they write to their places in the result."""
+    stored, tables, inputs = r.known[node.outputs[0]].stored, [], []
+    for name in node.inputs:
+        function = _itself(name, r.known) if stored is not None and stored.integers else None
+        if function is not None and r.known[name].stored != stored:
+            x = r.known[name]
+            rounded = r.tensor(node.outputs[0], "rounded", x.dtype, x.shape)
+            r.known[rounded] = r.known[rounded]._replace(stored=stored)
+            tables.append(_table(function, rounded, r.known))
+            name = rounded
+        inputs.append(name)
+    return tables, node.with_(inputs=tuple(inputs))
 
 
 def _function(node: Node, functions: dict[str, Function], known: Knowledge) -> Function | None:
