@@ -26,12 +26,12 @@ def applied(name, numbers, operand, x):
 
 
 @given(
-    shape=st.tuples(st.sampled_from([0, 1, 2, 5]), st.sampled_from([0, 1, 15, 16, 63, 64, 65, 130, 1100])), names=STEPS,
+    shape=st.tuples(st.sampled_from([1, 2, 5, 0]), st.sampled_from([130, 64, 65, 1100, 63, 16, 15, 1, 0])), names=STEPS,
     types=st.tuples(st.sampled_from([np.uint8, np.int8]), st.sampled_from([np.uint8, np.int8])),
     plain=st.booleans(), apart=st.booleans(), threads=st.integers(1, 2), seed=st.integers(0, 1 << 16),
-    special=st.booleans(), isa=st.sampled_from(WHOLE_ISAS), end=st.sampled_from(["low", "high"]),
+    special=st.booleans(), end=st.sampled_from(["low", "high"]),
 )  # fmt: skip
-def test_stages(shape, names, types, plain, apart, threads, seed, special, isa, end):
+def test_stages(shape, names, types, plain, apart, threads, seed, special, end):
     rng = np.random.default_rng(seed)
     numbers = NUMBERS if special else NUMBERS[:7]
 
@@ -59,8 +59,6 @@ def test_stages(shape, names, types, plain, apart, threads, seed, special, isa, 
             steps.append(
                 (name, None if name == "round" else np.sort(rng.uniform(-300, 300, 2)).astype(np.float32), None)
             )
-    with using_isa(isa):
-        Elementwise(steps, (x,), y, [source, to], threads)(x, y)
     want = x.astype(np.float32)
     if not plain:
         want = (want - np.float32(source[2])) * np.float32(source[1])
@@ -69,5 +67,9 @@ def test_stages(shape, names, types, plain, apart, threads, seed, special, isa, 
             want = applied(name, values, operand, want)
     limits, zero = np.iinfo(types[1]), to[2]
     want = np.clip(np.rint(want), limits.min - zero, limits.max - zero)
-    np.testing.assert_array_equal(y, (np.nan_to_num(want) + zero).astype(types[1]))
-    np.testing.assert_array_equal(whole[:, shape[1] :], outside)
+    for isa in WHOLE_ISAS:
+        y[...] = 77
+        with using_isa(isa):
+            Elementwise(steps, (x,), y, [source, to], threads)(x, y)
+        np.testing.assert_array_equal(y, (np.nan_to_num(want) + zero).astype(types[1]), err_msg=isa)
+        np.testing.assert_array_equal(whole[:, shape[1] :], outside)
