@@ -126,10 +126,8 @@ LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e, const
     int64_t i = 0;
     for (; i <= p->count - vectors * LK_LANES; i += vectors * LK_LANES)
         BAND(i, vectors);
-    for (; i <= p->count - LK_LANES; i += LK_LANES)
-        BAND(i, 1);
-    if (i < p->count)
-        BAND(p->count - LK_LANES, 1);
+    for (; i < p->count; i += LK_LANES)
+        BAND(MIN(i, p->count - LK_LANES), 1);
 #undef BAND
 }
 

@@ -55,7 +55,7 @@ static __attribute__((noinline)) void end_any_row(const lk_combine *p)
 
 /* Vectors from element i on. */
 LK_INLINE void weigh_vectors(
-    const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, const int how)
+    const lk_combine *p, int64_t i, real factor, const int vectors, const int e, const int kind, int how)
 {
     vf sum[MOST_VECTORS];
     if (p->ahead)
@@ -71,16 +71,15 @@ LK_INLINE void weigh_vectors(
 LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
 {
     const real factor = factor_of(p);
-    const int stream = p->stream && p->end <= LK_END_MEAN, how = stream ? STORE_PAST : STORE_ALL;
+    const int stream = p->stream && p->end <= LK_END_MEAN;
+    const int64_t last = p->count - LK_LANES;
     int64_t i = stream ? unaligned_elements(p->y, LK_ITEM) : 0;
     if (i)
         weigh_vectors(p, 0, factor, 1, e, kind, STORE_FRONT);
     for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
-        weigh_vectors(p, i, factor, 4, e, kind, how);
-    for (; i <= p->count - LK_LANES; i += LK_LANES)
-        weigh_vectors(p, i, factor, 1, e, kind, how);
-    if (i < p->count)
-        weigh_vectors(p, p->count - LK_LANES, factor, 1, e, kind, stream ? STORE_END : STORE_ALL);
+        weigh_vectors(p, i, factor, 4, e, kind, stream ? STORE_PAST : STORE_ALL);
+    for (; i < p->count; i += LK_LANES)
+        weigh_vectors(p, MIN(i, last), factor, 1, e, kind, !stream ? STORE_ALL : i > last ? STORE_END : STORE_PAST);
 }
 
 /* Rows that are shorter than a vector. */
