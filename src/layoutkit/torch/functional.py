@@ -174,14 +174,14 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     -------
     Tensor
     """
-    if type(input) is Tensor and is_small(input, FROM_POOLED):
+    if type(input) is Tensor and not is_compiling() and input.numel() < FROM_POOLED:
         return torch.max_pool2d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
     y = _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode)
     return functional.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode) if y is None else y
 
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Tensor:
-    if type(input) is Tensor and is_small(input, FROM_POOLED):
+    if type(input) is Tensor and not is_compiling() and input.numel() < FROM_POOLED:
         return torch.max_pool3d(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
     y = _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode)
     return functional.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode) if y is None else y
@@ -203,7 +203,7 @@ def avg_pool2d(
     -------
     Tensor
     """
-    if type(input) is Tensor and is_small(input, FROM_POOLED):
+    if type(input) is Tensor and not is_compiling() and input.numel() < FROM_POOLED:
         return avg_pool2d_of_torch(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if divisor_override is None:
         y = _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
@@ -215,7 +215,7 @@ def avg_pool2d(
 def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ) -> Tensor:
-    if type(input) is Tensor and is_small(input, FROM_POOLED):
+    if type(input) is Tensor and not is_compiling() and input.numel() < FROM_POOLED:
         return avg_pool3d_of_torch(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     if divisor_override is None:
         y = _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad)

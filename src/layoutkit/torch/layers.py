@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.nn.modules import module as everywhere
 
 from . import functional
@@ -127,7 +128,8 @@ class _AvgPool:
     """A mean pooling of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
-        return self._pool(
+        small = type(input) is torch.Tensor and not is_compiling() and input.numel() < functional.FROM_POOLED
+        return (self._torchs if small else self._pool)(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
@@ -148,13 +150,13 @@ class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
 class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
     """`torch.nn.AvgPool2d`, computed by layoutkit where that is faster."""
 
-    _pool = staticmethod(avg_pool2d)
+    _pool, _torchs = staticmethod(avg_pool2d), staticmethod(functional.avg_pool2d_of_torch)
 
 
 class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
     """`torch.nn.AvgPool3d`, computed by layoutkit where that is faster."""
 
-    _pool = staticmethod(avg_pool3d)
+    _pool, _torchs = staticmethod(avg_pool3d), staticmethod(functional.avg_pool3d_of_torch)
 
 
 LAYERS: dict[type, type] = {

@@ -19,15 +19,17 @@ class _Convolution:
     """A convolution of torch.nn, computed by layoutkit."""
 
     def forward(self, input):
-        weight, bias = self.weight, self.bias
-        if calls is not None and self.padding_mode == "zeros" and not is_compiling():
-            y = calls.call(
-                direct.LAYER_CONV, direct.differentiable, input, weight, bias, self.stride, self.padding, self.dilation,
-                self.groups,
-            )  # fmt: skip
-            if y is not None:
-                return y
-        return self._conv_forward(input, weight, bias)
+        if calls is not None and not is_compiling() and self.padding_mode == "zeros":
+            parameters = self._parameters  # in a tenth of the time of `self.weight`; parametrised ones are not there
+            weight = parameters.get("weight")
+            if weight is not None and "bias" in parameters:
+                y = calls.call(
+                    direct.LAYER_CONV, direct.differentiable, input, weight, parameters["bias"], self.stride,
+                    self.padding, self.dilation, self.groups,
+                )  # fmt: skip
+                if y is not None:
+                    return y
+        return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input, weight, bias):
         padding = self.padding

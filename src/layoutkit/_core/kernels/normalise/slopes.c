@@ -4,6 +4,8 @@
  *   sums = sum of d, of d * e        dx = d * factor + e * slope + offset        e = x - mean
  *
  * Edges: behind the last element of a row d is 0.
+ *
+ * BLOCK numbers at most are added in floats, blocks in f64: to widen each would take half of the time.
  */
 #include "slopes.h"
 #include "wide.h"
@@ -62,14 +64,24 @@ LK_INLINE vf reached(const lk_slopes *g)
     return (g->limit == (real)__builtin_inf() ? (real)__builtin_nan("") : g->limit) - (vf){};
 }
 
-LK_INLINE void add(vd *sums, vd *products, vf d, vf apart)
+enum { BLOCK = 8 };
+
+/* The sums of a block. */
+typedef struct {
+    vf sums, products;
+} block_sums;
+
+LK_INLINE void add(block_sums *b, vf d, vf apart)
+{
+    b->sums += d;
+    b->products = fused(d, apart, b->products);
+}
+
+LK_INLINE void add_block(vd *sums, vd *products, const block_sums *b)
 {
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        const vd wide = widened(d, i);
-        sums[i] += wide;
-        products[i] = multiplied(wide, widened(apart, i), products[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        sums[i] += widened(b->sums, i), products[i] += widened(b->products, i);
 }
 
 LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
@@ -83,13 +95,19 @@ LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
         const line_numbers l = line_at(&g, i, LK_LANES, 0, relu == OF_ARGUMENT, 0);
         vd sums[2 * VECTORS] = {}, products[2 * VECTORS] = {};
         int64_t j = 0;
-        for (; j <= g.count - WIDE; j += WIDE)
+        while (j <= g.count - WIDE) {
+            block_sums b[VECTORS] = {};
+            for (int i = 0; i < BLOCK && j <= g.count - WIDE; i++, j += WIDE)
 #pragma GCC unroll 4
-            for (int k = 0; k < VECTORS; k++) {
-                const int64_t at = (j + k * LK_LANES) * ITEM;
-                const vf apart = load_numbers(x + at, LK_LANES, ELEMENT) - l.mean;
-                add(sums + 2 * k, products + 2 * k, slope_at(dy + at, y + at, d + at, LK_LANES, apart, &l, limit, relu), apart);
-            }
+                for (int k = 0; k < VECTORS; k++) {
+                    const int64_t at = (j + k * LK_LANES) * ITEM;
+                    const vf apart = load_numbers(x + at, LK_LANES, ELEMENT) - l.mean;
+                    add(b + k, slope_at(dy + at, y + at, d + at, LK_LANES, apart, &l, limit, relu), apart);
+                }
+#pragma GCC unroll 4
+            for (int k = 0; k < VECTORS; k++)
+                add_block(sums + 2 * k, products + 2 * k, b + k);
+        }
         if (j < g.count)
 #pragma GCC unroll 4
             for (int k = 0; k < VECTORS; k++) {
@@ -102,7 +120,9 @@ LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
                     if (left > 0)
                         store_numbers(d + at * ITEM, v, (int)left, ELEMENT);
                 }
-                add(sums + 2 * k, products + 2 * k, v, apart);
+                block_sums b = {};
+                add(&b, v, apart);
+                add_block(sums + 2 * k, products + 2 * k, &b);
             }
         g.sums[i] = total(sums), g.products[i] = total(products);
     }
@@ -120,14 +140,23 @@ LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vecto
 #pragma GCC unroll 2
     for (int k = 0; k < vectors; k++)
         l[k] = line_at(g, j + k * LK_LANES, LANES_OF(k), 1, relu == OF_ARGUMENT, 0);
-    for (int64_t i = 0; i < g->rows; i++, x += g->x_row, dy += g->dy_row, y += relu == OF_RESULT ? g->y_row : 0,
-                 d += relu == OF_RESULT ? g->d_row : 0)
+    for (int64_t i = 0; i < g->rows;) {
+        block_sums b[2] = {};
+        for (const int64_t end = MIN(i + BLOCK, g->rows); i < end; i++) {
 #pragma GCC unroll 2
-        for (int k = 0; k < vectors; k++) {
-            const int64_t at = k * LK_LANES * ITEM;
-            const vf apart = load_numbers(x + at, LANES_OF(k), ELEMENT) - l[k].mean;
-            add(sums + 2 * k, products + 2 * k, slope_at(dy + at, y + at, d + at, LANES_OF(k), apart, l + k, limit, relu), apart);
+            for (int k = 0; k < vectors; k++) {
+                const int64_t at = k * LK_LANES * ITEM;
+                const vf apart = load_numbers(x + at, LANES_OF(k), ELEMENT) - l[k].mean;
+                add(b + k, slope_at(dy + at, y + at, d + at, LANES_OF(k), apart, l + k, limit, relu), apart);
+            }
+            x += g->x_row, dy += g->dy_row;
+            if (relu == OF_RESULT)
+                y += g->y_row, d += g->d_row;
         }
+#pragma GCC unroll 2
+        for (int k = 0; k < vectors; k++)
+            add_block(sums + 2 * k, products + 2 * k, b + k);
+    }
     for (int c = 0; c < n; c++)
         g->sums[j + c] = sums[c / DOUBLES][c % DOUBLES], g->products[j + c] = products[c / DOUBLES][c % DOUBLES];
 }
@@ -136,7 +165,7 @@ LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vecto
  * were. */
 LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
 {
-    enum { BLOCK = 8, AHEAD = 2048 }; /* rows; bytes of the longest row of which a block ahead stays in L1 */
+    enum { AHEAD = 2048 }; /* bytes of the longest row of which a block ahead stays in L1 */
     const int64_t ahead = g->x_row <= AHEAD ? BLOCK : 0;
     const int64_t whole = g->count / LK_LANES * LK_LANES;
     const vf limit = reached(g);
@@ -148,20 +177,20 @@ LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
             char *d = relu == OF_RESULT ? g->d + i * g->d_row + j * ITEM : NULL;
             const line_numbers l = line_at(g, j, LK_LANES, 1, relu == OF_ARGUMENT, 0);
             vd *const to = (vd *)(g->sums + j), *const products_to = (vd *)(g->products + j);
-            vd sums[2] = {}, products[2] = {};
-            if (i)
-                sums[0] = to[0], sums[1] = to[1], products[0] = products_to[0], products[1] = products_to[1];
+            block_sums b = {};
             for (int64_t r = 0; r < rows; r++, x += g->x_row, dy += g->dy_row) {
                 const vf apart = load_numbers(x, LK_LANES, ELEMENT) - l.mean;
                 __builtin_prefetch(x + ahead * g->x_row);
                 __builtin_prefetch(dy + ahead * g->dy_row);
-                add(sums, products, slope_at(dy, y, d, LK_LANES, apart, &l, limit, relu), apart);
+                add(&b, slope_at(dy, y, d, LK_LANES, apart, &l, limit, relu), apart);
                 if (relu == OF_RESULT) {
                     __builtin_prefetch(y + ahead * g->y_row);
                     y += g->y_row, d += g->d_row;
                 }
             }
-            to[0] = sums[0], to[1] = sums[1], products_to[0] = products[0], products_to[1] = products[1];
+            if (!i)
+                to[0] = to[1] = products_to[0] = products_to[1] = (vd){};
+            add_block(to, products_to, &b);
         }
     }
     return whole;
