@@ -1,11 +1,11 @@
-"""Networks that training.py trains: ResNet-50 v1.5, ResNeXt-101 32x8d, and two of zoo/."""
+"""Networks that training.py trains: ResNet-50 v1.5, ResNeXt-101 32x8d, and three of zoo/."""
 
 from __future__ import annotations
 
 from torch import nn
 
 NETWORKS = {"resnet50": ((3, 4, 6, 3), 1, 1), "resnext101": ((3, 4, 23, 3), 4, 32)}  # blocks, width, groups
-OF_ZOO = "mobilenetv2", "unet3d"
+OF_ZOO = "mobilenetv2", "unet2d", "unet3d"
 
 
 class Bottleneck(nn.Module):

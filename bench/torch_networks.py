@@ -31,11 +31,12 @@ TOLERANCE = 2e-4  # of the largest result
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 
 
-def work(contender: str, name: str, form: str, threads: int, pipe: Any) -> None:
+def work(contender: str, name: str, form: str, threads: int, clock: str, pipe: Any) -> None:
     """What the process of a contender does: prepares a network, then times calls when it is asked to."""
     import torch
     from zoo.export import made
 
+    now = time.process_time if clock == "processor" else time.perf_counter
     torch.set_num_threads(threads)
     module, inputs, _ = made(name)
     tensors = tuple(inputs.values())
@@ -69,9 +70,9 @@ def work(contender: str, name: str, form: str, threads: int, pipe: Any) -> None:
         while (seconds := pipe.recv()) is not None:
             times, end = [], time.perf_counter() + seconds
             while not times or time.perf_counter() < end:
-                start = time.perf_counter()
+                start = now()
                 module(*tensors)
-                times.append(time.perf_counter() - start)
+                times.append(now() - start)
             pipe.send(median(times))
 
 
@@ -86,7 +87,7 @@ def play(name: str, args: argparse.Namespace) -> dict:
     processes, pipes = [], {}
     for contender in args.contenders.split(","):
         ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(contender, name, args.format, args.threads, theirs))
+        process = context.Process(target=work, args=(contender, name, args.format, args.threads, args.clock, theirs))
         process.start()
         theirs.close()
         pipes[contender] = ours
@@ -118,8 +119,12 @@ def main(argv=None) -> None:
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seconds", type=float, default=0.2, help="of a turn")
     p.add_argument("--contenders", default=",".join(CONTENDERS))
+    p.add_argument("--clock", choices=("wall", "processor"), default="wall",
+                   help="on a machine that does other things too: processor, of one thread")  # fmt: skip
     p.add_argument("--json", type=Path)
     args = p.parse_args(argv)
+    if args.clock == "processor" and args.threads > 1:
+        p.error("--clock processor: expected --threads 1")
     from zoo import ZOO
 
     os.environ |= dict.fromkeys(POOLS, str(args.threads))

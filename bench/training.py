@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from compare import Contender, number
+from contenders import LEAST_TIMED
 from residual import NETWORKS, OF_ZOO
 
 from layoutkit.choosing import machine
@@ -21,7 +22,7 @@ from layoutkit.torch.trials import ROUNDS
 
 RUNTIMES = "layoutkit.torch", "torch"
 TOLERANCE = 1e-3  # of the first loss
-WARM = 2 * ROUNDS + 1  # steps in which layers are tried
+WARM = -(-(2 * ROUNDS + 1) // (1 + LEAST_TIMED))  # turns in whose steps layers are tried
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,8 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--threads", type=number, default=1, help="of both, default %(default)s")
     p.add_argument("--rounds", type=number, default=5, help="default %(default)s")
     p.add_argument("--tuning", choices=("estimate", "measure"), default="estimate", help="ours, default %(default)s")
+    p.add_argument("--clock", choices=("wall", "processor"), default="wall",
+                   help="on a machine that does other things too: processor, of one thread")  # fmt: skip
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
+    if args.clock == "processor" and args.threads > 1:
+        p.error("--clock processor: expected --threads 1")
     what = f"{args.network}, batch {args.batch}, {args.size} pixels, {args.threads} thread(s), tuning {args.tuning}"
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {what}")
     rows = []
@@ -49,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 c.ask(do="run", way="step", seconds=0)
         for _ in range(args.rounds):
             for c in contenders:
-                times[c.name].append(c.ask(do="run", way="step", seconds=0)["seconds"])
+                times[c.name].append(c.ask(do="run", way="step", seconds=0, clock=args.clock)["seconds"])
         for c in contenders:
             c.close()
         ours, theirs = (times[name] for name in RUNTIMES)

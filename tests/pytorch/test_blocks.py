@@ -236,7 +236,17 @@ class Stateful(Residual):
         return self.relu(self.bn1(self.conv1(x)))
 
 
-@pytest.mark.parametrize("made", [Random, Written, Twice, Given, Stateful])
+class Registered(Residual):
+    def __init_subclass__(cls):
+        raise TypeError("nobody takes more from this class")
+
+
+class Reduced(Residual):
+    def __reduce__(self):
+        return Reduced, ()
+
+
+@pytest.mark.parametrize("made", [Random, Written, Twice, Given, Stateful, Registered, Reduced])
 def test_what_cannot_be_told_stays(made):
     module = lkt.convert(made())
     assert type(module) is made

@@ -10,15 +10,24 @@ import layoutkit.torch  # noqa: E402
 from layoutkit.torch import kept, trials  # noqa: E402
 
 
+def work(seconds):
+    """Of one thread it is work that is timed, not waiting."""
+    start = time.thread_time()
+    while time.thread_time() < start + seconds:
+        pass
+
+
 def slow(result):
     def way():
-        time.sleep(0.002)
+        work(0.002)
         return result
 
     return way
 
 
-def test_the_faster_one_stays():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_faster_one_stays(monkeypatch, threads):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     for ways, winner in (((slow(0), lambda: 1), 1), ((lambda: 0, slow(1)), 0)):
         trial = trials.Trial()
         got = [trial.call(*ways) for _ in range(2 * trials.ROUNDS + 3)]
@@ -39,7 +48,7 @@ def test_one_that_fails_loses():
 def test_results_and_packed_filters(monkeypatch, faster):
     slower = {"_ours": "_torchs", "_torchs": "_ours"}[faster]
     original = getattr(kept.Kept, slower)
-    monkeypatch.setattr(kept.Kept, slower, lambda self, x: (time.sleep(0.02), original(self, x))[1])
+    monkeypatch.setattr(kept.Kept, slower, lambda self, x: (work(0.02), original(self, x))[1])
     layer = layoutkit.torch.convert(torch.nn.Conv2d(4, 8, 3, padding="same", dilation=2).eval())
     x, before = torch.randn(2, 4, 6, 7), torch.get_num_threads()
     torch.set_num_threads(1)  # several may wait for each other on a busy machine

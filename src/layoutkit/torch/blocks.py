@@ -211,10 +211,17 @@ def class_of(of: Any) -> Any:
     return _classes[of]
 
 
+def _is_ordinary(of: Any) -> bool:
+    """Whether a subclass does nothing but what its class does: none is registered, and copies are made as ever."""
+    if type(of) is not type or of.__reduce_ex__ is not object.__reduce_ex__ or of.__reduce__ is not object.__reduce__:
+        return False
+    return not any("__init_subclass__" in vars(base) for base in of.__mro__ if base is not object)
+
+
 def join(module: torch.nn.Module) -> None:
     """Make a module one that joins what can be joined, if there is something."""
     of: Any = type(module)
-    if isinstance(module, (Block, Sequential)) or of.__module__.startswith("torch.nn."):
+    if isinstance(module, (Block, Sequential)) or of.__module__.startswith("torch.nn.") or not _is_ordinary(of):
         return
     try:
         module.__class__ = class_of(of)
