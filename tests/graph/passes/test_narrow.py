@@ -167,3 +167,29 @@ def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
     before = {name for name, of in known.items() if of.stored}
     rule.keep_narrow(graph, known, "bfloat16")
     assert {name for name, of in known.items() if of.stored} - before == want
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(2, -1), (0, -1), (6, 16)])
+def test_flattened_rows_are_multiplied_as_they_are_stored(dtype, shape):
+    """A product reads the rows that a Reshape makes of a tensor: what comes before stays narrow, and so are its factors."""
+    nodes = [
+        Node("Conv", ("x", "w0"), ("a",)),
+        Node("MaxPool", ("a",), ("b",), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        Node("Reshape", ("b", "shape"), ("rows",)),
+        Node("Gemm", ("rows", "w1", "bias"), ("y",), {"transB": 1}),
+    ]
+    rows, columns = shape if shape[1] > 0 else (2, 48)
+    constants = {
+        "w0": numbers(12, 3, 1, 1, seed=1), "shape": np.array(shape), "w1": numbers(40, columns, seed=2),
+        "bias": numbers(40, seed=3),
+    }  # fmt: skip
+    x = numbers(2, 3, 4, 4)
+    model = Model(Graph(nodes, {"x": TensorType(F32, x.shape)}, ("y",), constants), dtype=dtype, threads=2)
+    found = model.run(x)["y"]
+    assert kept(model) == {"a", "b"}
+    a = rounded(np.einsum("nchw,oc->nohw", rounded(x, dtype), rounded(constants["w0"], dtype)[..., 0, 0]), dtype)
+    b = a.reshape(2, 12, 2, 2, 2, 2).max((3, 5)).reshape(rows, columns).astype(np.float64)
+    want = b @ rounded(constants["w1"], dtype).T.astype(np.float64) + constants["bias"]
+    # sums in another order may round one of `a` the other way
+    assert found.shape == want.shape and np.abs(found - want).max() < 2 * 2.0 ** -TYPES[dtype][1] * np.abs(a).max()

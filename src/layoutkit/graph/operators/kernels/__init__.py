@@ -14,9 +14,10 @@ from ..layouts import BLOCKED, LAST, PLAIN
 from . import casts, convolution, elementwise, joins, moves, normalise, pooling, products, recurrent, response
 from .base import F32, Kernel
 from .convolution import is_convolution
-from .products import is_matmul, is_product
+from .products import is_matmul, is_product, shape_of_rows
 
-__all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "kernel_of"]
+__all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "kernel_of",
+           "shape_of_rows"]  # fmt: skip
 
 FAMILIES = convolution, products, pooling, elementwise, casts, moves, joins, response, normalise, recurrent
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}

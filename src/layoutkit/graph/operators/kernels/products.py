@@ -10,6 +10,7 @@ import numpy as np
 from ...ir import Node
 from ..base import Known
 from ..layouts import PLAIN
+from ..views import contiguous
 from .base import F32, Kernel
 
 
@@ -21,10 +22,19 @@ def is_matmul(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool
 
 def is_product(node: Node, known: Mapping[str, Known]) -> bool:
     """One of rows with a constant matrix, which narrow numbers and integers are multiplied in too."""
-    a, b = known[node.inputs[0]], known[node.inputs[1]]
-    rows = len(a.shape) >= 2 and len(b.shape) == 2 and bool(prod(a.shape)) and bool(prod(b.shape))
-    rows = rows and not {"views", "into"} & set(node.attributes)
+    b, shape = known[node.inputs[1]], shape_of_rows(node, known)
+    rows = shape is not None and len(shape) >= 2 and len(b.shape) == 2 and bool(prod(shape)) and bool(prod(b.shape))
     return rows and b.value is not None and not node.attributes.get("transA") and is_matmul(node, known)
+
+
+def shape_of_rows(node: Node, known: Mapping[str, Known]) -> tuple[int, ...] | None:
+    """The shape in which a product reads its first operand; None if it, or the result, is a view with other strides."""
+    a, (view, other) = known[node.inputs[0]], node.attributes.get("views", (None, None))
+    if other is not None or "into" in node.attributes:
+        return None
+    if view is None:
+        return a.shape
+    return view.shape if view == contiguous(view.shape) and prod(view.shape) == prod(a.shape) else None
 
 
 def _adds_constants(node: Node, known: Mapping[str, Known]) -> bool:

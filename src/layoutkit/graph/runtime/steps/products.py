@@ -15,7 +15,7 @@ from ....convolutions.conv import CLASSES, bind
 from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT, factors_of
-from ...operators.kernels import F32, is_product
+from ...operators.kernels import F32, is_product, shape_of_rows
 from ...operators.kernels.products import filter_of_integers
 from ...operators.layouts import PLAIN
 from .building import Build, Building, contiguously
@@ -102,7 +102,8 @@ def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _as_convolution(program: Building, node: Node) -> None:
     """A product of rows with a constant matrix as a convolution of one tap."""
     known, a = program.known, node.attributes
-    x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
+    shape, f = shape_of_rows(node, known), factors_of(node, known, program.costs.dtype)
+    assert shape is not None
     w = f.w if a.get("transB") else f.w.T
     b = f.bias(_bias(node, program, len(w)))
     op = CLASSES[1].of_constant(
@@ -113,7 +114,7 @@ def _as_convolution(program: Building, node: Node) -> None:
     operand = program.operand(node.inputs[0], PLAIN, f.x)
     residuals = (program.operand(node.inputs[3], PLAIN, f.y),) if node.input(3) else ()
     result = program.result(node.outputs[0], PLAIN, f.y)
-    rows = prod(x.shape[:-1])
+    rows = prod(shape[:-1])
 
     def as_rows(*arrays: np.ndarray) -> list[np.ndarray]:
         return [array.reshape(1, rows, -1) for array in arrays]
