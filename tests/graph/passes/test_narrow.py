@@ -172,7 +172,7 @@ def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(2, -1), (0, -1), (6, 16)])
 def test_flattened_rows_are_multiplied_as_they_are_stored(dtype, shape):
-    """A product reads the rows that a Reshape makes of a tensor: what comes before stays narrow, and so are its factors."""
+    """A product reads the rows that a Reshape makes of a tensor: what comes before stays narrow, as its factors are."""
     nodes = [
         Node("Conv", ("x", "w0"), ("a",)),
         Node("MaxPool", ("a",), ("b",), {"kernel_shape": [2, 2], "strides": [2, 2]}),
@@ -193,3 +193,28 @@ def test_flattened_rows_are_multiplied_as_they_are_stored(dtype, shape):
     want = b @ rounded(constants["w1"], dtype).T.astype(np.float64) + constants["bias"]
     # sums in another order may round one of `a` the other way
     assert found.shape == want.shape and np.abs(found - want).max() < 2 * 2.0 ** -TYPES[dtype][1] * np.abs(a).max()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layouts", [None, *NAMES])
+@pytest.mark.parametrize("wide", [8, 16, 17])
+def test_what_is_joined_is_narrow_if_half_of_it_is(dtype, layouts, wide):
+    """What an operator without narrow rows computes is rounded before it is copied; where it is more, nothing is."""
+    nodes = [
+        Node("Conv", ("x", "w0"), ("a",)),
+        Node("Tan", ("z",), ("b",)),
+        Node("Concat", ("a", "b"), ("c",), {"axis": 1}),
+        Node("Conv", ("c", "w1"), ("y",)),
+    ]
+    inputs = {"x": numbers(1, 4, 5, 6), "z": numbers(1, wide, 5, 6, seed=1)}
+    constants = {"w0": numbers(16, 4, 1, 1, seed=2), "w1": numbers(24, 16 + wide, 1, 1, seed=3)}
+    types = {name: TensorType(F32, value.shape) for name, value in inputs.items()}
+    model = Model(Graph(nodes, types, ("y",), constants), dtype=dtype, layouts=layouts, threads=2)
+    found = model.run(inputs)["y"]
+    assert kept(model) == ({"a", "c"} if wide <= 16 else set())
+    rounds = {name: rounded(value, dtype).astype(np.float64) for name, value in {**inputs, **constants}.items()}
+    a = np.einsum("nchw,oc->nohw", rounds["x"], rounds["w0"][..., 0, 0])
+    c = np.concatenate([a, np.tan(inputs["z"].astype(np.float64))], 1)
+    want = np.einsum("nchw,oc->nohw", c, rounds["w1"][..., 0, 0])
+    bound = np.einsum("nchw,oc->nohw", abs(c), abs(rounds["w1"][..., 0, 0]))  # of products of rounded factors
+    assert (np.abs(found - want) <= 2.01 * 2.0 ** -TYPES[dtype][1] * bound).all()

@@ -7,6 +7,7 @@ directly. All others, and the outputs of the model, are float32. Operators witho
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from ..ir import Graph, Node
 from ..operators import OPERATORS, Known, StoredType
@@ -66,10 +67,14 @@ def _makes_narrow(node: Node, known: Mapping[str, Known]) -> bool:
 
 
 def _inputs_are_narrow(node: Node, known: Mapping[str, Known], narrow: set[str]) -> bool:
-    """Whether a node that stores its result in the type of its inputs has narrow ones only."""
+    """Whether a node that stores its result in the type of its inputs has narrow ones only; of what is joined, at least
+    a half: the rest is rounded before it is copied."""
     with_constants = OPERATORS[node.op].moves  # which keep the model's type
     floats = [n for n in node.present_inputs() if known[n].dtype == F32 and (with_constants or known[n].value is None)]
-    return not _keeps_type(node, known) or all(name in narrow for name in floats)
+    wide = [name for name in floats if name not in narrow]
+    if node.op == "Concat" and all(known[name].value is None for name in floats):
+        return 2 * sum(prod(known[name].shape) for name in wide) <= prod(known[node.outputs[0]].shape)
+    return not _keeps_type(node, known) or not wide
 
 
 def _reads_narrow(node: Node, name: str, known: Mapping[str, Known], narrow: set[str]) -> bool:
