@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import NEST_ISAS, using_isa
+from conftest import NEST_ISAS, WHOLE_ISAS, using_isa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
@@ -184,3 +184,27 @@ def test_a_stride_of_two_with_a_single_row_or_column_of_results(kernel, size):
                     reference.to_physical(x, lk.Layout(layout)), shape=x.shape
                 )
                 np.testing.assert_array_equal(reference.to_logical(got, lk.Layout(layout), want.shape), want)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_narrow_results_have_the_same_bits_on_all_instruction_sets(dtype, step):
+    """Denormal results as well, which an instruction that rounds to bfloat16 takes for zeros."""
+    rng = np.random.default_rng(step)
+    low, high = (-134, -118) if dtype == "bfloat16" else (-20, 0)
+    x = rng.standard_normal((1, 40, 9, 10)) * np.exp2(rng.integers(low, high, (1, 40, 1, 1)))
+    x[0, 0, 4, 4], x[0, 1, 4, 4], x[0, 2, 4, 5] = np.nan, np.inf, -np.inf
+    w = rng.standard_normal((40, 1, 3, 3))
+    x, w = (lk.reorder(a.astype(np.float32), "NCHW", "NHWC", dtype=dtype) for a in (x, w))
+    found = []
+    for isa in {registry.isa(), *(isa for isa in WHOLE_ISAS if isa != "portable")}:  # that lacks FMA
+        with using_isa(isa):
+            y = lk.conv2d(
+                x, w, layout="NHWC", filter_layout="OHWI", padding=1, stride=step, groups=40, algorithm="depthwise",
+                dtype=(dtype, dtype),
+            )  # fmt: skip
+        found.append(np.asarray(y).view(np.uint16))
+    exponents = found[0] & (0x7F80 if dtype == "bfloat16" else 0x7C00)
+    assert ((exponents == 0) & (found[0] & 0x7FFF != 0)).any()
+    for bits in found[1:]:
+        np.testing.assert_array_equal(bits, found[0])

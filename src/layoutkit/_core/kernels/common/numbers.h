@@ -43,12 +43,13 @@ LK_INLINE vf from_bf16(narrow_16 h)
 LK_INLINE vf from_bf16(narrow_16 h) { return (vf)(__builtin_convertvector(h, bits_32) << 16); }
 #endif
 
-/* In one instruction a denormal number becomes 0. */
 LK_INLINE narrow_16 to_bf16(vf x)
 {
-#if defined(__AVX512BF16__)
-    return (narrow_16)_mm512_cvtneps_pbh((__m512)x);
-#elif defined(__AVX512BW__)
+#if defined(__AVX512BF16__) /* its instruction takes denormal numbers for zeros */
+    if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)x, 0x20), 1))
+        return (narrow_16)_mm512_cvtneps_pbh((__m512)x);
+#endif
+#if defined(__AVX512BW__)
     const words from = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
     const __m512i u = (__m512i)x;
     const __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
