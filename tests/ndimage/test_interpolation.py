@@ -5,7 +5,7 @@ import pytest
 import scipy.ndimage as scipy
 from conftest import using_isa
 from filtered import images, isas, threads
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import layoutkit.ndimage as ndi
@@ -54,14 +54,31 @@ def test_zoom(data, x, options, grid_mode, isa, threads):
 real_or_bool = images(st.sampled_from(["bool", "float64"]), ranks=(1, 2), empty=False)
 
 
-@given(real_or_bool, st.integers(0, 99), st.data(), isas, threads)
-def test_linear_affine_maps_have_the_roundings_of_scipy(x, seed, data, isa, threads):
+flat = np.tile([100.0, 0, -0.0, -60, 120, 120, 100, 100], (8, 1))  # weights of equal rows: their roundings are seen
+
+
+@given(
+    real_or_bool, st.integers(0, 99), st.sampled_from([1, 1, 9]), st.integers(0, 1), st.sampled_from(MODES), isas,
+    threads,
+)  # fmt: skip
+@example(flat, 1, 1, 1, "nearest", "portable", 1)  # points more than three elements outside
+def test_linear_affine_maps_have_the_roundings_of_scipy(x, seed, far, order, mode, isa, threads):
     rng = np.random.default_rng(seed)
-    given = np.eye(x.ndim) + 0.2 * rng.standard_normal((x.ndim, x.ndim)), rng.standard_normal(x.ndim)
-    rest = dict(order=data.draw(st.integers(0, 1)), mode=data.draw(st.sampled_from(MODES)))
+    given = np.eye(x.ndim) + 0.2 * rng.standard_normal((x.ndim, x.ndim)), far * rng.standard_normal(x.ndim)
+    rest = dict(order=order, mode=mode)
     with using_isa(isa):
         got = ndi.affine_transform(x, *given, threads=threads, **rest)
     np.testing.assert_array_equal(got, scipy.affine_transform(np.array(x), *given, **rest))
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_points_far_outside_are_at_the_edge(order):
+    far = np.array([[-np.inf, -1e300, -1e16, -1e6 - 0.3, 1e6 + 0.3, 1e16, 1e300, np.inf]])
+    x = np.array([100.0, 50, 120])
+    got = ndi.map_coordinates(x, far, order=order, mode="nearest")
+    np.testing.assert_allclose(got, [100.0] * 4 + [120.0] * 4, rtol=1e-6)  # splines, of 12 elements more: almost
+    got = ndi.map_coordinates(x, far, order=order, mode="grid-constant", cval=7)
+    np.testing.assert_allclose(got, 7, rtol=1e-6)
 
 
 @pytest.mark.parametrize("cval", [300, -1, 2.5, 255.5, 1e9, np.nan, np.inf])

@@ -64,7 +64,8 @@ LK_INLINE int any_lane(longs mask)
 #endif
 }
 
-/* A coordinate outside of an array, taken inside, or at most one element outside; what is nearest stays up to three outside.
+/* A coordinate outside of an array, taken inside, or at most one element outside; what is nearest is beyond the edge, where all
+ * elements around a point are equal, and keeps its fraction, of which weights, and so the last bits of their sums, are.
  * Points halfway between two elements fall to the side that they do in scipy, of which each formula is. */
 static double mapped(double c, double size, int mode)
 {
@@ -87,7 +88,7 @@ static double mapped(double c, double size, int mode)
         return c >= size ? period - c - 1 : c;
     case LK_SAMPLE_WRAP: return c < 0 ? c + last * (trunc(-c / last) + 1) : c - last * trunc(c / last);
     case LK_SAMPLE_GRID_WRAP: return c < 0 ? c + size * (trunc((-1 - c) / size) + 1) : c - size * trunc(c / size);
-    default: return c < -3 ? -3 : c > size + 1 ? size + 1 : c;
+    default: return c < -3 ? c - floor(c) - 3 : c > size + 1 ? c - floor(c) + size + 1 : c; /* without roundings */
     }
 }
 
@@ -105,7 +106,7 @@ LK_INLINE void set_taps(const lk_sample *p, taps_of_points *taps, int axis, doub
     const int plain = !any_lane(~within);
     if (!plain && p->mode != LK_SAMPLE_CONSTANT)
         for (int i = 0; i < POINTS; i++) {
-            c[i] = c[i] > -9e15 && c[i] < 9e15 ? c[i] : 0; /* NaN: anywhere */
+            c[i] = c[i] > -9e15 ? MIN(c[i], 9e15) : -9e15; /* whole numbers; NaN is outside */
             if (!(c[i] >= 0 && c[i] <= last))
                 c[i] = size == 1 && p->mode != LK_SAMPLE_NEAREST ? 0 : mapped(c[i], (double)size, p->mode);
         }
