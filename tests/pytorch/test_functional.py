@@ -78,16 +78,24 @@ def test_any_pooling(drawn):
     same(outcome(getattr(lkt, name), x, **attributes), want)
 
 
-@given(st.integers(0, 99), st.integers(1, 3), st.sampled_from((1, 5)), st.booleans(), st.booleans(), st.booleans())
-def test_any_batch_norm(seed, rank, channels, training, affine, runs):
+@given(st.integers(0, 99), st.integers(1, 3), st.sampled_from((1, 5)), st.booleans(), st.booleans(), st.booleans(),
+       st.sampled_from((None, "relu", "relu6")), st.sampled_from((None, "alike", "one", "wider")))  # fmt: skip
+def test_any_batch_norm(seed, rank, channels, training, affine, runs, activation, added):
     torch.manual_seed(seed)
     x = torch.randn(int(torch.randint(1, 4, ())), channels, *torch.randint(1, 5, (rank,)).tolist())
+    add = {None: None, "alike": torch.randn_like(x), "one": torch.randn(1), "wider": torch.randn(x.shape).double()}[added]
+
+    def composed(x, *args, **kwargs):
+        y = theirs.batch_norm(x, *args, **kwargs)
+        y = y if add is None else y + add
+        return y if activation is None else getattr(theirs, activation)(y)
+
     parameters = {"weight": torch.rand(channels), "bias": torch.randn(channels)} if affine else {}
     results = []
-    for f in (theirs, lkt):
+    for f, more in ((composed, {}), (lkt.batch_norm, {"add": add, "activation": activation})):
         running = [torch.arange(channels).float(), 1 + torch.arange(channels)] if runs or not training else [None, None]
         running = [None if t is None else t.float() for t in running]
-        found = outcome(f.batch_norm, x, *running, training=training, momentum=0.3, **parameters)
+        found = outcome(f, x, *running, training=training, momentum=0.3, **parameters, **more)
         results.append((found, running))
     (want, moved), (got, ours) = results
     same(got, want)
@@ -95,6 +103,26 @@ def test_any_batch_norm(seed, rank, channels, training, affine, runs):
         assert (a is None) == (b is None)
         if a is not None:
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "relu6"])
+def test_gradients_of_batch_norm_with_a_summand(activation):
+    torch.manual_seed(3)
+    x, add, w, dy = (torch.randn(shape) for shape in ((4, 6, 5, 5), (4, 6, 5, 5), (6,), (4, 6, 5, 5)))
+    results = []
+    for of in (torch.float64, torch.float32):
+        x_, add_, w_ = (t.to(of).requires_grad_() for t in (x, add, w))
+        if of == torch.float64:
+            y = theirs.batch_norm(x_, None, None, w_, None, True) + add_
+            y = y if activation is None else getattr(theirs, activation)(y)
+        else:
+            y = lkt.batch_norm(x_, None, None, w_, None, True, add=add_, activation=activation)
+        y.backward(dy.to(of))
+        results.append([t.double() for t in (y.detach(), x_.grad, add_.grad, w_.grad)])
+    for got, want in zip(*results[::-1]):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="activation 'gelu': expected None, 'relu' or 'relu6'"):
+        lkt.batch_norm(x, None, None, training=True, activation="gelu")
 
 
 @pytest.mark.parametrize("given", ["input", "weight", "kernel", "class"])

@@ -7,6 +7,7 @@ docs/training.md.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from .pools import avg_pool, max_pool
 
 FROM_PLAIN = 1 << 18  # elements: the least for batch norm, in channels_last with a ReLU behind it,
 FROM_POOLED = 1 << 17  # and for pooling of contiguous tensors
+LIMITS = {None: 0.0, "relu": math.inf, "relu6": 6.0}  # of the activations of batch norm
 
 
 def is_small(x: Tensor, least: int) -> bool:
@@ -96,8 +98,9 @@ def is_verified(x: Tensor, eps: Any) -> bool:
 
 
 def batch_norm(
-    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
-) -> Tensor:
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5, *, add=None,
+    activation=None,
+) -> Tensor:  # fmt: skip
     """`torch.nn.functional.batch_norm`, computed by layoutkit where that is faster: large tensors in training.
 
     Parameters
@@ -112,18 +115,36 @@ def batch_norm(
         Whether to normalise by the statistics of `input`.
     momentum, eps : float, optional
         As of torch.
+    add : Tensor, optional
+        A summand of the result, as a residual is. Of the shape and type of `input` it is part of the same operation.
+    activation : {None, "relu", "relu6"}, optional
+        What follows, in the same operation.
 
     Returns
     -------
     Tensor
+
+    Raises
+    ------
+    ValueError
+        `activation` is another one.
     """
-    if type(input) is Tensor and is_small(input, FROM_PLAIN) and is_verified(input, eps):
-        return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+    if add is None and activation is None:
+        if type(input) is Tensor and is_small(input, FROM_PLAIN) and is_verified(input, eps):
+            return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+        limit = 0.0
+    elif activation not in LIMITS:
+        raise ValueError(f"batch_norm: activation {activation!r}: expected None, 'relu' or 'relu6'")
+    else:
+        limit = LIMITS[activation]
     if training is True:
-        y = batch_norm_by_kernel(input, running_mean, running_var, weight, bias, momentum, eps)
+        y = batch_norm_by_kernel(input, running_mean, running_var, weight, bias, momentum, eps, limit, add)
         if y is not None:
             return y
-    return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    y = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if add is not None:
+        y = y + add
+    return y if activation is None else getattr(functional, activation)(y)
 
 
 def _suits_pooling(x: Any, rank: int) -> bool:

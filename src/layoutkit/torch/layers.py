@@ -16,11 +16,8 @@ RELUS: dict[type, float] = {torch.nn.ReLU: math.inf, torch.nn.ReLU6: 6.0}
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def _batch_norm(module: Any, x: torch.Tensor, limit: float, add: torch.Tensor | None = None) -> torch.Tensor | None:
-    """A module's batch normalisation in training, plus `add`, then a ReLU if `limit` is not 0.
-
-    None where torch's is as fast.
-    """
+def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
+    """A module's batch normalisation in training, then a ReLU if `limit` is not 0; None where torch's is as fast."""
     if type(x) is torch.Tensor and functional.is_small(x, functional.FROM_PLAIN):
         return None
     tracks = module.track_running_stats
@@ -28,7 +25,7 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float, add: torch.Tensor | 
         return None
     module._check_input_dim(x)
     mean, variance = (module.running_mean, module.running_var) if tracks else (None, None)
-    y = batch_norm_by_kernel(x, mean, variance, module.weight, module.bias, module.momentum, module.eps, limit, add)
+    y = batch_norm_by_kernel(x, mean, variance, module.weight, module.bias, module.momentum, module.eps, limit)
     if y is not None and tracks and module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
     return y
@@ -72,26 +69,11 @@ class BatchNorm3d(_BatchNorm, torch.nn.BatchNorm3d):
     """`torch.nn.BatchNorm3d`, computed by layoutkit where that is faster."""
 
 
-def is_bare(module: Any) -> bool:
+def _is_bare(module: Any) -> bool:
     """Whether calling a module is calling its `forward`: nothing hooks into it, or into all modules."""
     if "forward" in module.__dict__ or any(getattr(module, hooks, None) for hooks in HOOKS):
         return False
     return not any(getattr(everywhere, f"_global{hooks}", None) for hooks in HOOKS)
-
-
-def joined(norm: Any, relu: Any, limit: float, x: torch.Tensor, add: torch.Tensor | None = None) -> torch.Tensor:
-    """A module's batch normalisation, plus `add`, and the ReLU behind it, which is that of a module or None.
-
-    One operation in training, and where that is faster and nothing hooks into the modules.
-    """
-    if norm.training and is_bare(norm) and (relu is None or is_bare(relu)):
-        y = _batch_norm(norm, x, limit, add)
-        if y is not None:
-            return y
-    y = norm(x)
-    if add is not None:
-        y = y + add
-    return torch.relu(y) if relu is None else relu(y)
 
 
 class Sequential(torch.nn.Sequential):
@@ -106,12 +88,15 @@ class Sequential(torch.nn.Sequential):
         modules = list(self._modules.values())
         at = 0
         while at < len(modules):
-            module = modules[at]
+            module, y = modules[at], None
             after = modules[at + 1] if at + 1 < len(modules) else None
-            if isinstance(module, _BatchNorm) and type(after) in RELUS:
-                input, at = joined(module, after, RELUS[type(after)], input), at + 2
-            else:
+            if isinstance(module, _BatchNorm) and module.training and type(after) in RELUS:
+                if _is_bare(module) and _is_bare(after):
+                    y = _batch_norm(module, input, RELUS[type(after)])
+            if y is None:
                 input, at = module(input), at + 1
+            else:
+                input, at = y, at + 2
         return input
 
 

@@ -7,7 +7,6 @@ from torch.compiler import is_compiling
 from torch.nn import functional
 
 from . import direct
-from .blocks import join
 from .chosen import chosen_convolution
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
@@ -97,9 +96,9 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
 
     In eval mode without gradients, and in training, torch's convolution and ours take turns in the first calls of a
     layer for a shape, and the faster one stays, in training for each gradient too. Batch normalisation and pooling
-    change in the same way; they call torch's own wherever that is as fast. In training a batch normalisation and the
-    ReLU behind it, and a sum between them, are one operation in an `nn.Sequential`, and in modules whose `forward` is
-    plain code; those become subclasses of their class.
+    change in the same way; they call torch's own wherever that is as fast. In an `nn.Sequential` a batch normalisation
+    and the ReLU behind it are one operation in training; elsewhere `layoutkit.torch.batch_norm` can be called with
+    `add` and `activation`.
 
     Parameters
     ----------
@@ -119,6 +118,4 @@ def convert(model: torch.nn.Module) -> torch.nn.Module:
         ours = OURS.get(type(module)) or LAYERS.get(type(module))
         if ours is not None:
             module.__class__ = ours
-    for module in model.modules():
-        join(module)
     return model
