@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.nn.modules.module import register_module_forward_hook  # noqa: E402
 
 import layoutkit.torch as lkt  # noqa: E402
 from layoutkit.torch import functional, norms, pools  # noqa: E402
@@ -139,6 +140,14 @@ def test_a_converted_model_trains_alike(form):
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-3, atol=1e-3)
 
 
+def test_a_limit_that_results_have_rounded_stops_gradients():
+    x = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16, requires_grad=True)
+    add = torch.full_like(x, 9, requires_grad=True)  # beyond the limit, which bfloat16 rounds down
+    y = OPERATORS.batch_norm(x, None, None, None, None, 1e-5, 0.7, add)[0]
+    y.sum().backward()
+    assert (y == torch.tensor(0.7, dtype=torch.bfloat16)).all() and not add.grad.any()
+
+
 def test_what_hooks_see_is_what_torch_computes():
     torch.manual_seed(0)
     theirs, seen = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()), []
@@ -150,6 +159,13 @@ def test_what_hooks_see_is_what_torch_computes():
         model(x)
     torch.testing.assert_close(seen[2:], seen[:2])
     assert seen[2].min() < 0
+    of_all, bare = [], lkt.convert(copy.deepcopy(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU())))
+    hook = register_module_forward_hook(lambda module, given, y: of_all.append(type(module).__name__))
+    try:
+        bare(x)
+    finally:
+        hook.remove()
+    assert of_all == ["BatchNorm2d", "ReLU", "Sequential"]
 
 
 def test_layers_are_copied_saved_and_shared():

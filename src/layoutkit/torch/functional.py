@@ -178,7 +178,9 @@ def _avg_pool(rank: int, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mo
     if type(ceil_mode) is not bool or type(with_pads) is not bool or not _suits_pooling(x, rank):
         return None
     windows = _windows(rank, x, kernel, stride, padding, 1)
-    return None if windows is None else avg_pool(x, *windows[:3], ceil_mode, with_pads)
+    if windows is None or (rank == 3 and any(n < k for n, k in zip(x.shape[-rank:], windows[0]))):
+        return None  # of volumes that are smaller than the window torch has no mean
+    return avg_pool(x, *windows[:3], ceil_mode, with_pads)
 
 
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Tensor:

@@ -151,18 +151,24 @@ class Division(NamedTuple):
 
 
 def _slice_and_blocks(product: Product, chunk: int) -> tuple[int, int]:
-    """The slice of k, whole chunks, and the blocks of rows, of which a slice stays in L2, that move the least.
+    """The slice of k, whole chunks, and the blocks of rows, of which what is multiplied at a time stays in L2.
 
-    The columns are read once for each block; the result is read and written again for each slice."""
+    Columns that are packed once are read for each block, and the result is read and written again for each slice: those
+    that move the least. Other columns, and rows that are copied, go by whole rows.
+    """
     item, mr, m, n, k = product.c.itemsize, product.kernel.mr, product.m, product.n, max(1, product.k)
-    tiles = -(-m // mr)
-    found = []
-    for chunks in (-(-k // chunk),) if product.buffered or k <= SLICES[0] * chunk else SLICES:
-        length = min(k, chunks * chunk)
-        blocks = -(-tiles // max(1, ROWS_BYTES // (length * item * mr)))
-        found.append((blocks * k * n + 2 * (-(-k // length) - 1) * m * n, length, blocks))
-    _, length, blocks = min(found)
-    return length, blocks
+    tiles, longest = -(-m // mr), SLICES[0] * chunk
+
+    def blocks(length: int) -> int:
+        return -(-tiles // max(1, ROWS_BYTES // (length * item * mr)))
+
+    if product.buffered or k <= longest:
+        return k, blocks(k)
+    if product.packs_rows or not product.constant_b:
+        return longest, blocks(k)
+    moved = {length: blocks(length) * k * n + 2 * (-(-k // length) - 1) * m * n for length in (c * chunk for c in SLICES)}
+    length = min(moved, key=moved.__getitem__)
+    return length, blocks(length)
 
 
 def divide(product: Product, threads: int, cycles: float, chunk: int) -> Division:

@@ -58,10 +58,15 @@ LK_INLINE vf slope_at(const char *dy, const char *y, char *d, int n, vf apart, c
     return v;
 }
 
-/* What y is compared with: an infinite limit is not reached, not even by Inf. */
-LK_INLINE vf reached(const lk_slopes *g)
+/* What y is compared with: an infinite limit is not reached, not even by Inf; results have it rounded as they are. */
+LK_INLINE vf reached(const lk_slopes *g, const int relu)
 {
-    return (g->limit == (real)__builtin_inf() ? (real)__builtin_nan("") : g->limit) - (vf){};
+    const vf limit = (g->limit == (real)__builtin_inf() ? (real)__builtin_nan("") : g->limit) - (vf){};
+    char rounded[LK_VB];
+    if (relu != OF_RESULT)
+        return limit;
+    store_numbers(rounded, limit, LK_LANES, ELEMENT);
+    return load_numbers(rounded, LK_LANES, ELEMENT);
 }
 
 enum { BLOCK = 8 };
@@ -87,7 +92,7 @@ LK_INLINE void add_block(vd *sums, vd *products, const block_sums *b)
 LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
 {
     const lk_slopes g = *args;
-    const vf limit = reached(&g);
+    const vf limit = reached(&g, relu);
     const char *x = g.x, *dy = g.dy, *y = g.y;
     char *d = g.d;
     for (int64_t i = 0; i < g.rows; i++, x += g.x_row, dy += g.dy_row, y += relu == OF_RESULT ? g.y_row : 0,
@@ -132,7 +137,7 @@ LK_INLINE void sum_rows(const lk_slopes *args, const int relu)
 LK_INLINE void sum_columns(const lk_slopes *g, int64_t j, int n, const int vectors, const int relu)
 {
 #define LANES_OF(k) (n >= ((k) + 1) * LK_LANES ? LK_LANES : n - (k) * LK_LANES)
-    const vf limit = reached(g);
+    const vf limit = reached(g, relu);
     const char *x = g->x + j * ITEM, *dy = g->dy + j * ITEM, *y = relu == OF_RESULT ? g->y + j * ITEM : NULL;
     char *d = relu == OF_RESULT ? g->d + j * ITEM : NULL;
     line_numbers l[2];
@@ -168,7 +173,7 @@ LK_INLINE int64_t sum_long_columns(const lk_slopes *g, const int relu)
     enum { AHEAD = 2048 }; /* bytes of the longest row of which a block ahead stays in L1 */
     const int64_t ahead = g->x_row <= AHEAD ? BLOCK : 0;
     const int64_t whole = g->count / LK_LANES * LK_LANES;
-    const vf limit = reached(g);
+    const vf limit = reached(g, relu);
     for (int64_t i = 0; i < g->rows; i += BLOCK) {
         const int64_t rows = MIN(BLOCK, g->rows - i);
         for (int64_t j = 0; j < whole; j += LK_LANES) {
@@ -217,7 +222,7 @@ LK_INLINE void sum_all(const lk_slopes *g, const int relu)
 LK_INLINE void slope_rows(const lk_slopes *args, const int by_column, const int relu)
 {
     const lk_slopes g = *args;
-    const vf limit = reached(&g);
+    const vf limit = reached(&g, relu);
     const char *x = g.x, *dy = g.dy;
     char *dx = g.dx;
 #define SLOPE(n) do { \
