@@ -109,3 +109,20 @@ def test_only_packed_filters_stay():
         tracemalloc.stop()
     assert held < 1.25 * layers * channels**2
     assert most < 1.75 * layers * channels**2
+
+
+@pytest.mark.parametrize("between", [None, "Transpose", "Mul"])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 4, 4)])
+@pytest.mark.parametrize("integers", [True, False])
+def test_what_is_quantised_is_rounded_before_a_product_of_numbers(between, shape, integers):
+    b = Builder(0)
+    x = b.quantised("x", "int8", 0.05, -16)
+    if between == "Mul":
+        x = b.add("Mul", x, b.constant(np.float32(0.5)))
+    elif between == "Transpose":
+        x = b.add("Transpose", x, perm=[0, 2, 1])
+    w = b.filter(*shape, axis=None) if integers else b.constant(b.rng.standard_normal(shape).astype(np.float32))
+    graph = b.graph(b.add("MatMul", x, w), shape=(3, 4, 4))
+    given = {"x": 9 * np.random.default_rng(2).standard_normal((3, 4, 4)).astype(np.float32)}
+    (want,), (found,) = evaluate(graph, given).values(), Model(graph, threads=1).run(given).values()
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-4)
