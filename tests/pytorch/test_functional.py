@@ -83,7 +83,9 @@ def test_any_pooling(drawn):
 def test_any_batch_norm(seed, rank, channels, training, affine, runs, activation, added):
     torch.manual_seed(seed)
     x = torch.randn(int(torch.randint(1, 4, ())), channels, *torch.randint(1, 5, (rank,)).tolist())
-    add = {None: None, "alike": torch.randn_like(x), "one": torch.randn(1), "wider": torch.randn(x.shape).double()}[added]
+    add = {None: None, "alike": torch.randn_like(x), "one": torch.randn(1), "wider": torch.randn(x.shape).double()}[
+        added
+    ]
 
     def composed(x, *args, **kwargs):
         y = theirs.batch_norm(x, *args, **kwargs)

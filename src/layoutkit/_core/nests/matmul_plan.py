@@ -166,7 +166,9 @@ def _slice_and_blocks(product: Product, chunk: int) -> tuple[int, int]:
         return k, blocks(k)
     if product.packs_rows or not product.constant_b:
         return longest, blocks(k)
-    moved = {length: blocks(length) * k * n + 2 * (-(-k // length) - 1) * m * n for length in (c * chunk for c in SLICES)}
+    moved = {
+        length: blocks(length) * k * n + 2 * (-(-k // length) - 1) * m * n for length in (c * chunk for c in SLICES)
+    }
     length = min(moved, key=moved.__getitem__)
     return length, blocks(length)
 
