@@ -1,4 +1,4 @@
-"""Recursive Gaussians: a time that does not depend on sigma, for a result that is nearly that of the weights."""
+"""Recursive Gaussians: a time that hardly depends on sigma, for a result that is nearly that of the weights."""
 
 from __future__ import annotations
 

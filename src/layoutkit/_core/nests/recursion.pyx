@@ -96,7 +96,7 @@ cdef class Recursion(Operation):
         self.strips = ceil_div(self.inner, COLUMNS)
         self.tasks = shape[0] * self.strips if x.size else 0
         self.threads = threads_for(threads, 2.0 * SECTIONS * TERMS * ITEM * x.size)
-        self.row = aligned(COLUMNS * ITEM)
+        self.row = aligned(min(<int64_t>COLUMNS, self.inner) * ITEM)
         self.thread_bytes = self.row * (self.n + INPUTS + 2 * SECTIONS + 1)
         self.workspace = self.threads * self.thread_bytes
 
