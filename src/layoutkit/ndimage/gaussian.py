@@ -90,9 +90,9 @@ def gaussian_filter(
     computed in float32.
 
     With ``recursive=True`` the time hardly depends on a `sigma` that is small against the axis, where recursions are
-    faster than weights: from 20 on in float32, 10 in float64. Results differ from those of weights up to infinity (`truncate`) by at most 2e-5 of the
-    largest magnitude, from those with the default, 4, by at most 1.5e-4, for each axis; integers are cast once, at the
-    end. NaN and infinities are then everywhere in their lines.
+    faster than weights: from 20 on in float32, 10 in float64. Results differ from those of weights up to infinity
+    (`truncate`) by at most 2e-5 of the largest magnitude, from those with the default, 4, by at most 1.5e-4, for each
+    axis; integers are cast once, at the end. NaN and infinities are then everywhere in their lines.
 
     Examples
     --------
