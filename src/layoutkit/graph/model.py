@@ -204,8 +204,9 @@ class Model:
         shapes = []
         for name, of in self.graph.inputs.items():
             given = (asked or {}).get(name, of.shape)
-            whole = isinstance(given, np.ndarray) and given.ndim == len(of.shape)  # not an array of extents
-            shape = given.shape if whole else tuple(given)
+            if isinstance(given, np.ndarray) and given.ndim == len(of.shape):  # no array of extents
+                given = given.shape
+            shape = tuple(given)
             if any(not isinstance(n, (int, np.integer)) for n in shape):
                 raise ValueError(f"explain: input {name!r} has shape {shape}: say its extents, {{{name!r}: (1, ..)}}")
             shapes.append(tuple(int(n) for n in shape))
