@@ -1,4 +1,4 @@
-"""Correlations with large windows: products of spectra are the sums of scipy, and are chosen by cost."""
+"""Correlations with large windows: only where asked for, products of spectra, nearly scipy's sums, chosen by cost."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_spectra(x, data, mode, threads):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighing, "LEAST_COUNT", 0)
         patch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
-        got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=threads)
+        got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, fft=True, threads=threads)
     exact = np.array(x, np.float64)
     want = scipy.correlate(exact, weights, np.float64, mode, 2.5, origin, axes=axes)
     assert got.dtype == output
@@ -40,8 +40,8 @@ def test_blocks_join(monkeypatch):
     for shape, window in (((70_000,), (90,)), ((1100, 30), (11, 9)), ((20, 230, 21), (3, 7, 9))):
         x, weights = rng.standard_normal(shape), rng.standard_normal(window)
         want = scipy.correlate(x, weights, mode="mirror")
-        np.testing.assert_allclose(ndi.correlate(x, weights, mode="mirror"), want, rtol=0, atol=1e-11)
-        ndi.correlate(x, weights, x, mode="mirror")  # in place
+        np.testing.assert_allclose(ndi.correlate(x, weights, mode="mirror", fft=True), want, rtol=0, atol=1e-11)
+        ndi.correlate(x, weights, x, mode="mirror", fft=True)  # in place
         np.testing.assert_allclose(x, want, rtol=0, atol=1e-11)
 
 
@@ -54,13 +54,43 @@ def test_the_cost_chooses():
         run(candidate.build())()  # as tuning measures it
 
 
+@pytest.mark.parametrize("correlates", ["correlate", "convolve"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_unless_asked(correlates, dtype, monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
+    sums = getattr(ndi, correlates)
+    x, mean = np.random.default_rng(0).random((120, 130)).astype(dtype), np.full((21, 21), 1 / 441)
+    x[0, 0] = -3e38
+    want = getattr(scipy, correlates)(x.astype(np.float64), mean)
+    np.testing.assert_allclose(sums(x, mean)[30:, 30:], want[30:, 30:], rtol=1e-5)
+    assert not np.allclose(sums(x, mean, fft=True)[30:, 30:], want[30:, 30:], rtol=1e-5)  # the patch reaches it
+    whole = np.zeros((120, 130), dtype)
+    whole[:40, :40] = np.random.default_rng(0).integers(0, 9, (40, 40))
+    np.testing.assert_array_equal(sums(whole, np.ones((21, 21))), getattr(scipy, correlates)(whole, np.ones((21, 21))))
+    assert sums(whole, mean).min() == 0
+    bytes_ = (x.clip(0, 1) * 200).astype(np.uint8)  # which spectra are not for
+    np.testing.assert_array_equal(sums(bytes_, mean, fft=True), getattr(scipy, correlates)(bytes_, mean))
+
+
+def test_spectra_are_as_precise_as_stated(monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
+    rng = np.random.default_rng(0)
+    for shape, window in (((70_000,), (91,)), ((500, 520), (21, 9)), ((70, 80, 60), (5, 7, 3))):
+        x, one = np.sign(rng.standard_normal(shape)) * 1e10, np.full(window, 1e-12)
+        one[tuple(n // 2 for n in window)] = 1  # nearly all of one element: roundings of a block weigh most
+        got, want = ndi.correlate(x, one, fft=True), ndi.correlate(x, one)
+        error = np.abs(got - want).max()
+        assert 0 < error <= 32 * np.finfo(float).eps * 1e10 * one.sum()
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_what_is_not_finite_stays_where_it_is(value, monkeypatch):
     monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
     x, weights = np.random.default_rng(0).standard_normal((60, 70)), np.ones((9, 9))
     x[30, 40] = value
     want = scipy.correlate(x, weights)
-    np.testing.assert_allclose(ndi.correlate(x, weights), want, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(ndi.correlate(x, weights, fft=True), want, rtol=1e-12, atol=1e-12)
     x[30, 40] = 0
-    got, want = (m.correlate(x, weights, mode="constant", cval=value) for m in (ndi, scipy))
+    got = ndi.correlate(x, weights, mode="constant", cval=value, fft=True)
+    want = scipy.correlate(x, weights, mode="constant", cval=value)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)

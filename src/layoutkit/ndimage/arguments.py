@@ -53,6 +53,7 @@ PARAMETERS = {
     "truncate": "float|Standard deviations to either side that count.",
     "radius": "int, or one for each axis, optional|Elements to either side, in place of `truncate`."
     "|ValueError: `radius` is negative or no integer",
+    "fft": "bool|Whether products of spectra may stand for sums, where they are faster: less precise, see the notes.",
     "recursive": "bool|Whether recursions may stand for the weights of Gaussians, where they are faster."
     "|ValueError: `recursive` with an `order` or a `radius`",
     "footprint": "array_like of bool, optional|Which elements of a window count, in place of `size`."

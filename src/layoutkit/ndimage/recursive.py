@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos, exp, prod, sin
+from math import ceil, cos, exp, floor, isfinite, prod, sin
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from . import windows as w
 from .arguments import by_parts, output_for
-from .separable import give, in_f32, summed
+from .separable import give, in_f32, limits, summed
 
 # exp(-t^2 / 2) for t >= 0 is the sum of exp(-b t) (c cos(f t) + s sin(f t)) of these (c, s, b, f), found by least
 # squares: to 8.4e-6 of its peak, and 7e-6 of its area.
@@ -26,6 +26,7 @@ SECTIONS = (
 )
 REACH = 6.0  # standard deviations outside of the array from which recursions begin
 LEAST = {"float32": 20.0, "float64": 10.0}  # sigma, from which on a recursion takes less time than weights
+NEARLY = 1 / 64  # what is less short of a whole number is that: errors of bytes along three axes are less
 
 
 def check_recursive(orders: Sequence[Any], radii: Sequence[Any], what: str) -> None:
@@ -49,6 +50,11 @@ def _smoothed(
     x: np.ndarray, y: np.ndarray, passes: Sequence[tuple[float, w.Windows]], cval: float, threads: int | None, what: str
 ) -> None:
     between = np.dtype(np.float32 if in_f32(x.dtype, y.dtype) else np.float64)
+    if passes and all(sigma < LEAST[between.name] for sigma, _ in passes):
+        summed(x, y, [window for _, window in passes], cval, threads, what)
+        return
+    wholes = y.dtype.kind in "biu" and x.size and passes
+    within = _within(x, y.dtype, cval if any(p.mode == "constant" for _, p in passes) else None) if wholes else None
     for sigma, window in passes:
         to = empty(x.shape, between, what, used_with=x)
         if sigma >= LEAST[between.name]:
@@ -56,7 +62,28 @@ def _smoothed(
         else:
             summed(x, to, [window], cval, threads, what)
         x = to
-    give(x, y)
+    if within is None:
+        give(x, y)
+    else:
+        _give_wholes(x, y, *within)
+
+
+def _within(x: np.ndarray, dtype: np.dtype, cval: float | None) -> tuple[int, int]:
+    """The least and the largest integer that Gaussians of x can be: weights are positive, and their sum is 1."""
+    low, high = limits(dtype)
+    ends = [x.min().item(), x.max().item(), *([] if cval is None else [cval])]
+    if all(map(isfinite, ends)):
+        least, most = floor(min(ends)), ceil(max(ends))
+        low, high = min(max(low, least), high), max(min(high, most), low)
+    return low, high
+
+
+def _give_wholes(result: np.ndarray, y: np.ndarray, low: int, high: int) -> None:
+    """Write to y the integers towards zero, as direct sums are cast, but not beyond `low` and `high`."""
+    wholes = np.trunc(result + np.copysign(NEARLY, result))
+    least, most = wholes <= low, wholes >= high  # of 64 bits, doubles do not hold all limits
+    give(wholes, y)
+    y[least], y[most] = low, high
 
 
 def recursions(sigma: float) -> np.ndarray:

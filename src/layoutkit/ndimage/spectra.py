@@ -23,7 +23,10 @@ def is_finite(x: np.ndarray, weights: np.ndarray, cval: float) -> bool:
 def correlated(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, before: Sequence[int], mode: str, cval: float, threads: int
 ) -> None:
-    """Write to y the correlation of x, made of doubles; `weights` has all axes, `before`: elements in front."""
+    """Write to y the correlation of x, made of doubles; `weights` has all axes, `before`: elements in front.
+
+    Roundings are those of the largest number of a block, anywhere in it: only for callers who asked for them.
+    """
     axes = [i for i, n in enumerate(weights.shape) if n > 1]
     block = BLOCKS[min(len(axes), 3)]
     steps = [max(block, 3 * n) if n > 1 else x.shape[i] for i, n in enumerate(weights.shape)]
@@ -33,7 +36,8 @@ def correlated(
         ends = [min(a + step, n) for a, step, n in zip(at, steps, x.shape)]
         sources = [p[a : e + span - 1] for p, a, e, span in zip(places, at, ends, weights.shape)]
         piece = _piece(x, sources, cval)
-        y[tuple(map(slice, at, ends))] = spectrum(piece)
+        with np.errstate(over="ignore"):  # sums that a narrower y does not hold are infinite, as direct ones
+            y[tuple(map(slice, at, ends))] = spectrum(piece)
 
 
 def _piece(x: np.ndarray, sources: Sequence[np.ndarray], cval: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Weighed sums of windows of any form; of large ones cost tells whether by sums or by products of spectra."""
+"""Weighed sums of windows of any form; where the caller allows it, cost tells whether by products of spectra."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def way_of(problem: CorrelationProblem) -> str:
 
 def weighed(
     x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
-    threads: int | None, what: str,
+    threads: int | None, what: str, fft: bool = False,
 ) -> None:  # fmt: skip
-    """Write to y the sums of elements by weights."""
+    """Write to y the sums of elements by weights; with `fft` spectra may stand for sums, see `correlate`."""
     source, result = x.dtype, y.dtype.newbyteorder("=")
     if source == result and source.name in SMALL and (mode != "constant" or representable(cval, source)):
         fixed = fixed_of(w.EACH, weights, source)
@@ -120,7 +120,7 @@ def weighed(
             give(to, y)
             return
     way = DIRECT
-    if result.kind == "f" and x.size and footprint.count > LEAST_COUNT and is_finite(x, weights, cval):
+    if fft and result.kind == "f" and x.size and footprint.count > LEAST_COUNT and is_finite(x, weights, cval):
         element = "f32" if in_f32(source, result) else "f64"
         way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element))
     summed_by(way, x, y, footprint, weights, mode, cval, threads, what)
