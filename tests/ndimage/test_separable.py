@@ -65,8 +65,11 @@ def test_means(data, isa, threads):
     x = data.draw(images())
     axes = data.draw(axes_of(x.ndim))
     sizes = [data.draw(st.integers(1, 12) | long_sizes) for _ in axes]
+    output = data.draw(st.none() | dtypes)
+    if output is not None and np.dtype(output).kind not in "fc" and x.dtype.kind == "f":
+        np.rint(x, out=x)  # scipy's running sum of fractions loses bits, and may miss a whole number
     compare(
-        "uniform_filter", x, sizes, isa=isa, threads=threads, axes=axes, output=data.draw(st.none() | dtypes),
+        "uniform_filter", x, sizes, isa=isa, threads=threads, axes=axes, output=output,
         scale=2.0, **data.draw(outsides(len(axes))),
         origin=[data.draw(st.integers(-(s // 2), (s - 1) // 2)) for s in sizes],
     )  # fmt: skip
