@@ -15,6 +15,20 @@ CUT, WHOLE = 1.5e-4, 2e-5  # errors that the docstring states, of weights up to 
 kinds = st.sampled_from(["float32", "float64", "float16", "uint8", "int32"])
 
 
+@pytest.fixture(autouse=True)
+def few_lines(monkeypatch):
+    """Recursions go along few lines, too."""
+    monkeypatch.setattr(recursive, "LINES", 1)
+
+
+def test_few_lines_are_weighed(monkeypatch):
+    monkeypatch.undo()
+    x = np.random.default_rng(0).random((recursive.LINES, 200))
+    few = ndi.gaussian_filter1d(x[1:], 30.0, recursive=True)
+    np.testing.assert_array_equal(few, ndi.gaussian_filter1d(x[1:], 30.0))
+    assert (ndi.gaussian_filter1d(x, 30.0, recursive=True)[1:] != few).any()
+
+
 @fewer(2)
 @given(images(kinds), st.data(), modes, isas, threads)
 def test_gaussians(x, data, mode, isa, threads):

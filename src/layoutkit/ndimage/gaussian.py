@@ -90,12 +90,12 @@ def gaussian_filter(
     computed in float32.
 
     With ``recursive=True`` the time hardly depends on a `sigma` that is small against the axis, where recursions are
-    faster than weights: from 20 on in float32, 10 in float64. Results differ from those of weights up to infinity
-    (`truncate`) by at most 2e-5 of the largest magnitude, from those with the default, 4, by at most 1.5e-4, for each
-    axis. NaN and infinities are then everywhere in their lines. Integers are cast once, at the end: towards zero, but
-    those less than a 64th short of a whole number to that, and not beyond the least and the largest of `input` (and
-    `cval`), nor the limits of their type. They may differ from those of weights by 1 and these errors, up to 10 of
-    65535, for each axis.
+    faster than weights: from 20 on in float32, 10 in float64, along 32 lines and more. Results differ from those of
+    weights up to infinity (`truncate`) by at most 2e-5 of the largest magnitude, from those with the default, 4, by at
+    most 1.5e-4, for each axis. NaN and infinities are then everywhere in their lines. Integers are cast once, at the
+    end: towards zero, but those less than a 64th short of a whole number to that, and not beyond the least and the
+    largest of `input` (and `cval`), nor the limits of their type. They may differ from those of weights by 1 and these
+    errors, up to 10 of 65535, for each axis.
 
     Examples
     --------

@@ -25,7 +25,8 @@ SECTIONS = (
     (0.15854016522005474, -0.043954674675236774, 2.079286605049018, 2.8567175613564726),
 )
 REACH = 6.0  # standard deviations outside of the array from which recursions begin
-LEAST = {"float32": 20.0, "float64": 10.0}  # sigma, from which on a recursion takes less time than weights
+# From this sigma on a recursion takes less time than weights, if it goes along so many lines at a time.
+LEAST, LINES = {"float32": 20.0, "float64": 10.0}, 32
 NEARLY = 1 / 64  # what is less short of a whole number is that: errors of bytes along three axes are less
 
 
@@ -50,14 +51,21 @@ def _smoothed(
     x: np.ndarray, y: np.ndarray, passes: Sequence[tuple[float, w.Windows]], cval: float, threads: int | None, what: str
 ) -> None:
     between = np.dtype(np.float32 if in_f32(x.dtype, y.dtype) else np.float64)
-    if passes and all(sigma < LEAST[between.name] for sigma, _ in passes):
+
+    def recurs(sigma: float, axis: int) -> bool:
+        lines = prod(x.shape[axis + 1 :])
+        if lines == 1:
+            lines = x.size // max(1, x.shape[axis])
+        return sigma >= LEAST[between.name] and lines >= LINES
+
+    if passes and not any(recurs(sigma, window.axis) for sigma, window in passes):
         summed(x, y, [window for _, window in passes], cval, threads, what)
         return
     wholes = y.dtype.kind in "biu" and x.size and passes
     within = _within(x, y.dtype, cval if any(p.mode == "constant" for _, p in passes) else None) if wholes else None
     for sigma, window in passes:
         to = empty(x.shape, between, what, used_with=x)
-        if sigma >= LEAST[between.name]:
+        if recurs(sigma, window.axis):
             recursed(x, to, sigma, window.axis, window.mode, cval, threads, what)
         else:
             summed(x, to, [window], cval, threads, what)
