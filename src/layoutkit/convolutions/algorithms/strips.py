@@ -27,7 +27,8 @@ NARROW_COLUMNS = 4  # of the narrowest strip of 3x3
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
 SCALED_SECONDS = 1.5e-10  # per element of 1x1, which loads, multiplies and stores it
 PAGE_BYTES = 4096  # addresses a multiple of this apart fall into the same set of L1
-FEW_SETS = 4  # of L1: a strip whose lines fall into at most so many evicts itself; 3x3 then takes fewer rows
+# Of L1: a strip whose lines fall into at most so many sets evicts itself; 3x3 then takes so many rows at a time.
+FEW_SETS, FEW_ROWS = 4, 8
 SHARED_ROWS = 7  # of a task of 3x3 where whole strips cannot be shared evenly by threads; 3n + 1 waste nothing
 
 
@@ -98,7 +99,7 @@ class Strips(Algorithm):
         tasks = max(1, p.n * -(-p.oc // run))
         sets = PAGE_BYTES // gcd(PAGE_BYTES, xs[3][0].stride, ys[3][0].stride)  # that a vector's pixels fall into
         several = run * p.types.src.itemsize > VECTOR_BYTES[-1]  # vectors of a pixel
-        rows = max(2, sets) if p.taps == 9 and several and sets <= FEW_SETS else p.out[0]
+        rows = FEW_ROWS if p.taps == 9 and several and sets <= FEW_SETS else p.out[0]
         if tasks * -(-p.out[0] // rows) % threads:
             rows = min(rows, SHARED_ROWS if p.taps == 9 else -(-p.out[0] // threads))
         chunks = -(-p.out[0] // rows)

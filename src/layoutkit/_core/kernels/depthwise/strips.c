@@ -5,7 +5,7 @@
  * The sums of all output rows that the current input row contributes to stay in registers: k with stride 1, half as
  * many with stride 2. So each input is loaded once per strip, for up to k * k multiplications, and each weight once per
  * input row, for all columns; of 3x3 the nine weights stay in registers as well. That counts most where pixels are a
- * power of two apart: few lines of a column are in the cache at once.
+ * power of two apart: few lines of a column are in the cache at once. 3x3 prefetches the next vector of channels.
  * 1x1 shares no input: it goes pixel by pixel, in the order of memory.
  * Edges: output rows outside the strip and input rows of padding are skipped; columns of padding are read as zeros, or
  * skipped.
@@ -143,6 +143,7 @@ LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], cons
         if ((i == 0 && left) || (i == count - 1 && right))
             continue;
         const vf v = load_numbers(x, LK_LANES, ELEMENT);
+        __builtin_prefetch(x + LK_VB, 0, 2); /* hardware does not see it: pixels may be on pages of their own */
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
             const int j = (i - b) / step;
