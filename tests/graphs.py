@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import numpy as np
 from hypothesis import strategies as st
 
 from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
 from layoutkit.graph.shapes import infer
 
 ACTIVATIONS = (
@@ -158,3 +162,17 @@ def _product(draw, b: Builder, x: str, shape: tuple[int, ...]) -> None:
     else:
         b.add("MatMul", x, b.constant((rows[-1], columns)))
     b.add(draw(st.sampled_from(["Relu", "Sigmoid"])), list(b.shapes)[-1])
+
+
+def bytes_of_a_first_run(graph, x):
+    """What a model of the graph holds after its first run, and the most that it holds meanwhile."""
+    Model(graph, threads=1).run(x)  # what the first model of a process makes is not counted: imports, the cost table
+    model = Model(graph, threads=1)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model.run(x)
+        gc.collect()
+        return tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()

@@ -82,9 +82,12 @@ def test_explain_tells_layouts_and_costs():
         model.explain()
     with pytest.raises(ValueError, match=r"no input \['y'\]; there are x"):
         model.explain({"y": (1, 3, 32, 32)})
+    for wrong in ((1, 3), 5, np.zeros((1, 3))):
+        with pytest.raises(ValueError, match="input 'x': expected an array of 4 axes or its shape, got "):
+            model.explain({"x": wrong})
     told = model.explain({"x": (1, 3, 32, 32)})
     for given in (np.zeros((1, 3, 32, 32), np.float32), np.array([1, 3, 32, 32])):
-        assert model.explain({"x": given}) == told
+        assert model.explain({"x": given}) == model.explain(given) == told
     assert "3 operators, 2 after folding" in told and "the least of all" in told
     assert "all channels last" in told and "first" in told
 

@@ -25,13 +25,16 @@ def way(request, monkeypatch):
 
 
 def outcome(function, x, *args, **attributes):
-    """The result and the gradient of `x`, or the type of the error."""
+    """The result and the gradient of `x`, or the type of the error.
+
+    The result alone where a window is of padding alone: of its gradient torch 2.13 writes beyond the memory of `x`.
+    """
     x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(x.is_floating_point())
     try:
         y = function(x, *args, **attributes)
     except Exception as error:
         return type(error)
-    if not y.numel():
+    if not y.numel() or y.isneginf().any():
         return y
     return y, torch.autograd.grad(y, x, torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape))[0]
 
@@ -72,10 +75,7 @@ def pooled(draw):
 @given(pooled())
 def test_any_pooling(drawn):
     name, x, attributes = drawn
-    want = outcome(getattr(theirs, name), x, **attributes)
-    if isinstance(want, tuple) and want[0].isneginf().any():
-        return  # the gradient of a window of padding alone goes anywhere in torch
-    same(outcome(getattr(lkt, name), x, **attributes), want)
+    same(outcome(getattr(lkt, name), x, **attributes), outcome(getattr(theirs, name), x, **attributes))
 
 
 @given(st.integers(0, 99), st.integers(1, 3), st.sampled_from((1, 5)), st.booleans(), st.booleans(), st.booleans(),
@@ -123,8 +123,9 @@ def test_gradients_of_batch_norm_with_a_summand(activation):
         results.append([t.double() for t in (y.detach(), x_.grad, add_.grad, w_.grad)])
     for got, want in zip(*results[::-1]):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ValueError, match="activation 'gelu': expected None, 'relu' or 'relu6'"):
-        lkt.batch_norm(x, None, None, training=True, activation="gelu")
+    for wrong in ("gelu", ["relu"]):
+        with pytest.raises(ValueError, match=r"activation .*: expected None, 'relu' or 'relu6'"):
+            lkt.batch_norm(x, None, None, training=True, activation=wrong)
 
 
 @pytest.mark.parametrize("given", ["input", "weight", "kernel", "class"])

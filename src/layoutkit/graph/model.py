@@ -136,16 +136,21 @@ class Model:
                 program = self._programs[self._key(arrays)] = self._made(arrays, anew=True)
             return program
 
-    def explain(self, inputs: Mapping[str, Sequence[int] | np.ndarray] | None = None) -> str:
+    def explain(self, inputs: Mapping[str, Sequence[int] | np.ndarray] | np.ndarray | None = None) -> str:
         """How it runs on inputs of these shapes: the layouts, their cost, the cost of one layout throughout, what numpy
         runs, and what was fused; then every step.
 
         Parameters
         ----------
-        inputs : dict of str to sequence of int or ndarray, optional
-            Shapes by name, or arrays that have them: needed where the model leaves extents open.
+        inputs : dict of str to sequence of int or ndarray, or ndarray, optional
+            Shapes by name, or arrays that have them, the array itself where there is one input: needed where the model
+            leaves extents open.
         """
         arrays = {}
+        if inputs is not None and not isinstance(inputs, Mapping):
+            if len(self.graph.inputs) != 1:
+                raise TypeError(f"explain: expected inputs by name: {', '.join(self.graph.inputs)}")
+            inputs = {name: inputs for name in self.graph.inputs}
         for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
         program = self.costed(arrays)
@@ -206,6 +211,10 @@ class Model:
             given = (asked or {}).get(name, of.shape)
             if isinstance(given, np.ndarray) and given.ndim == len(of.shape):  # no array of extents
                 given = given.shape
+            if not isinstance(given, (Sequence, np.ndarray)) or len(given) != len(of.shape):
+                got = given.shape if isinstance(given, np.ndarray) else given
+                expected = f"an array of {len(of.shape)} axes or its shape"
+                raise ValueError(f"explain: input {name!r}: expected {expected}, got {got}")
             shape = tuple(given)
             if any(not isinstance(n, (int, np.integer)) for n in shape):
                 raise ValueError(f"explain: input {name!r} has shape {shape}: say its extents, {{{name!r}: (1, ..)}}")

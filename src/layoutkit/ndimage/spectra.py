@@ -20,6 +20,12 @@ def is_finite(x: np.ndarray, weights: np.ndarray, cval: float) -> bool:
         return bool(largest * float(np.sum(np.abs(weights))) < LARGEST)  # NaN is not less
 
 
+def steps_of(shape: Sequence[int], window: Sequence[int]) -> list[int]:
+    """Elements of a block along each axis."""
+    block = BLOCKS[min(max(sum(span > 1 for span in window), 1), 3)]
+    return [max(block, 3 * span) if span > 1 else n for n, span in zip(shape, window)]
+
+
 def correlated(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, before: Sequence[int], mode: str, cval: float, threads: int
 ) -> None:
@@ -28,8 +34,7 @@ def correlated(
     Roundings are those of the largest number of a block, anywhere in it: only for callers who asked for them.
     """
     axes = [i for i, n in enumerate(weights.shape) if n > 1]
-    block = BLOCKS[min(len(axes), 3)]
-    steps = [max(block, 3 * n) if n > 1 else x.shape[i] for i, n in enumerate(weights.shape)]
+    steps = steps_of(x.shape, weights.shape)
     places = [w.positions(n, span, b, mode) for n, span, b in zip(x.shape, weights.shape, before)]
     spectrum = _spectra(weights, axes, threads)
     for at in itertools.product(*(range(0, n, step) for n, step in zip(x.shape, steps))):

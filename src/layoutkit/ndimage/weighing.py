@@ -21,7 +21,7 @@ from . import windows as w
 from .fixed import SMALL, fixed_of
 from .neighbourhoods import Footprint, plain, run
 from .separable import CAST_TO, ELEMENTS, give, in_f32, representable, target
-from .spectra import BLOCKS, correlated, is_finite
+from .spectra import correlated, is_finite, steps_of
 
 LEAST_COUNT = 64  # elements of a window, up to which sums never take longer
 # Measured on one core of AMD Zen 4: of sums seconds for each element of a window and of the result, of spectra for each
@@ -70,12 +70,10 @@ class CorrelationProblem(Problem):
 
     def spectra_seconds(self) -> float:
         """What products of spectra take."""
-        axes = [i for i, n in enumerate(self.window) if n > 1]
-        rank = min(max(len(axes), 1), 3)
-        block = BLOCKS[rank]
+        rank = min(max(sum(span > 1 for span in self.window), 1), 3)
         inside = outside = 1.0
-        for n, span in zip(self.shape, self.window):
-            step = min(n, max(block, 3 * span)) if span > 1 else n
+        for n, span, step in zip(self.shape, self.window, steps_of(self.shape, self.window)):
+            step = min(n, step)
             inside, outside = inside * step, outside * (step + span - 1)
         blocks = prod(self.shape) / inside
         return SPECTRUM_SECONDS[rank] * blocks * outside * log2(outside + 1)

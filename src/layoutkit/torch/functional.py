@@ -133,7 +133,7 @@ def batch_norm(
         if type(input) is Tensor and is_small(input, FROM_PLAIN) and is_verified(input, eps):
             return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
         limit = 0.0
-    elif activation not in LIMITS:
+    elif activation not in tuple(LIMITS):  # a tuple: what is given may not be hashable
         raise ValueError(f"batch_norm: activation {activation!r}: expected None, 'relu' or 'relu6'")
     else:
         limit = LIMITS[activation]

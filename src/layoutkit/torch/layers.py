@@ -114,7 +114,7 @@ class _AvgPool:
 
     def forward(self, input):
         small = type(input) is torch.Tensor and not is_compiling() and input.numel() < functional.FROM_POOLED
-        return (self._torchs if small else self._pool)(
+        return (self._of_torch if small else self._pool)(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
@@ -135,13 +135,13 @@ class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
 class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
     """`torch.nn.AvgPool2d`, computed by layoutkit where that is faster."""
 
-    _pool, _torchs = staticmethod(avg_pool2d), staticmethod(functional.avg_pool2d_of_torch)
+    _pool, _of_torch = staticmethod(avg_pool2d), staticmethod(functional.avg_pool2d_of_torch)
 
 
 class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
     """`torch.nn.AvgPool3d`, computed by layoutkit where that is faster."""
 
-    _pool, _torchs = staticmethod(avg_pool3d), staticmethod(functional.avg_pool3d_of_torch)
+    _pool, _of_torch = staticmethod(avg_pool3d), staticmethod(functional.avg_pool3d_of_torch)
 
 
 LAYERS: dict[type, type] = {

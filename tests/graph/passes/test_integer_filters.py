@@ -1,10 +1,8 @@
 """Filters of int8 whose numbers are never made, and those whose numbers are read: against the operators one by one."""
 
-import gc
-import tracemalloc
-
 import numpy as np
 import pytest
+from graphs import bytes_of_a_first_run
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
@@ -97,16 +95,7 @@ def test_only_packed_filters_stay():
     for _ in range(layers):
         x = b.quantised(b.add("Conv", x, b.filter(channels, channels, 1, 1)), "uint8", 2.0, 128)
     graph, x = b.graph(x, shape=(1, channels, 3, 3)), np.zeros((1, channels, 3, 3), np.float32)
-    Model(graph, threads=1).run(x)  # what the first model of a process makes is not counted: imports, the cost table
-    model = Model(graph, threads=1)
-    gc.collect()
-    tracemalloc.start()
-    try:
-        model.run(x)
-        gc.collect()
-        held, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    held, most = bytes_of_a_first_run(graph, x)
     assert held < 1.25 * layers * channels**2
     assert most < 1.75 * layers * channels**2
 

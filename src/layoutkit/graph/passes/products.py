@@ -45,7 +45,8 @@ def source_of(name: str, r: Rewriting) -> Source:
     path: list[tuple[Node, str]] = []  # from `name` up, nodes that move elements, and their results
     while source in r.makers:
         node = r.makers[source]
-        if known[source].stored is not None and known[source].stored != known[node.inputs[0]].stored:
+        stored = known[source].stored
+        if stored is not None and (not node.input(0) or known[node.input(0)].stored != stored):
             break  # the node rounds
         scaling = scaled_tensor(r, node)
         if scaling is not None:

@@ -239,7 +239,8 @@ LK_INLINE void gated(vf *x, const int n, const segments *f, const function beyon
 }
 #endif
 
-/* The ways that steps are done: alone; long ones; and what segments.h has, which is long, too. */
+/* How a step goes over rows: SHORT, a vector after another; LONG, several vectors at a time; GATED, the same for functions
+ * that segments.h has. */
 #define SHORT(lower, has_operand) \
     static void pass_##lower(const pass *p) { over(p, has_operand, step_##lower); }
 #define LONG(lower, has_operand) \
