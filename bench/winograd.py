@@ -1,4 +1,4 @@
-"""``python bench/winograd.py``: 3x3 convolutions, stride 1, as shares of the FMA peak measured between them.
+"""``python bench/winograd.py``: 3x3 convolutions, of stride 1 or 2 (`--stride 2`), as shares of the FMA peak measured between them.
 
 A share counts the flops of direct summation (padded taps too): above 1 is what Winograd saves. Every candidate is
 measured by itself, its filter and images as warm as its own last call left them, in several visits; of its times and
@@ -29,9 +29,9 @@ LARGE = 14  # pixels along a side: from here on layers count in the means
 
 
 def problem(channels: int, size: int, args: argparse.Namespace) -> ConvProblem:
-    """channels -> channels, 3x3, padded to keep the size."""
+    """channels -> channels, 3x3, padded so that the size is divided by the stride."""
     return ConvProblem(
-        args.batch, channels, channels, (size,) * 2, (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1, args.layout, args.layout,
+        args.batch, channels, channels, (size,) * 2, (3, 3), (args.stride,) * 2, ((1, 1),) * 2, (1, 1), 1, args.layout, args.layout,
         args.accuracy, types=DTYPES[args.dtype],
     )  # fmt: skip
 
@@ -64,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--layout", type=Layout, default=Layout("NHWC"))
     parser.add_argument("--accuracy", choices=ACCURACIES, default="standard")
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
@@ -72,7 +73,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write the shares to FILE")
     args = parser.parse_args()
     best, rows, beside = {}, [], defaultdict(list)
-    how = f"{args.layout}, batch {args.batch}, {args.threads} thread(s), {args.accuracy}"
+    how = f"{args.layout}, batch {args.batch}, stride {args.stride}, {args.threads} thread(s), {args.accuracy}"
     print(f"shares of the {args.dtype} peak, {how}")
     for channels, size in LAYERS[::-4] if args.quick else LAYERS:
         p = problem(channels, size, args)

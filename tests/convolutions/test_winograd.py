@@ -1,3 +1,4 @@
+import dataclasses
 import re
 
 import numpy as np
@@ -18,17 +19,23 @@ from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask, contiguous
 from layoutkit.convolutions.types import BITS, F32, TYPES, converted
 
-TILES = sorted(winograd.PAIRS)
+TILES = sorted(winograd_matrices.TILES)
+STRIDED = winograd_matrices.STRIDED
 
 
 def candidates(x_shape, w_shape, m, src, dst, padding, groups=1, threads=1, stride=None, dilation=None, types=F32):
     """The problem, and every candidate of F(m, 3)."""
     rank = len(x_shape) - 2
     p = ConvProblem(
-        x_shape[0], x_shape[1], w_shape[0], x_shape[2:], w_shape[2:], stride or (1,) * rank, padding,
+        x_shape[0], x_shape[1], w_shape[0], x_shape[2:], w_shape[2:], stride or strides(m, rank), padding,
         dilation or (1,) * rank, groups, lk.Layout(src), lk.Layout(dst), "fast", types=types,
     )  # fmt: skip
     return p, [c for c in ConvTask(p, threads, "winograd").candidates() if f"F({m},3)" in c.name]
+
+
+def strides(m, rank=2):
+    """Those of F(m, 3), none along the depth."""
+    return (1,) * (rank - 2) + (winograd_matrices.stride_of(m),) * min(rank, 2)
 
 
 def routes(*args, **given):
@@ -61,20 +68,23 @@ def bits(y):
 
 @st.composite
 def problems(draw):
-    rank = draw(st.sampled_from([1, 2, 2, 2, 3]))
+    m = draw(st.sampled_from(TILES))
+    rank = draw(st.sampled_from([2, 2, 3] if m == STRIDED else [1, 2, 2, 2, 3]))
     groups = draw(st.sampled_from([1, 1, 2, 3]))
 
     def per_axis(lo, hi):
         return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
 
     kernel = {1: (3,), 2: draw(st.sampled_from([(3, 3), (3, 3), (1, 3)])), 3: (draw(st.integers(1, 3)), 3, 3)}[rank]
+    dilation = draw(st.sampled_from([(1,) * rank, per_axis(1, 4), per_axis(1, 20)]))
+    if m == STRIDED:
+        kernel, dilation = (*kernel[:-2], 3, 3), (*dilation[:-2], 1, 1)
     return dict(
         n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
         oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
-        size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
+        size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=m,
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
-        stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
-        dilation=draw(st.sampled_from([(1,) * rank, per_axis(1, 4), per_axis(1, 20)])),
+        stride=(draw(st.integers(1, 2)), *strides(m)) if rank == 3 else strides(m, rank), dilation=dilation,
         bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         end=draw(st.sampled_from(["low", "high"])),
@@ -108,7 +118,7 @@ def test_any_problem_in_any_layout(c):
 @given(problems())
 def test_filters_that_are_expanded(c):
     """While they are multiplied: of any problem, although only large ones take that way; the same for any threads."""
-    assume(has_outputs(c) and c["ic"])
+    assume(has_outputs(c) and c["ic"] and c["m"] != STRIDED)
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
     w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
@@ -182,7 +192,7 @@ def test_pads_take_no_part_in_units(m, src, ic):
     x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, ic, 6, 7), (9, ic, 3, 3)))
     x16, w16 = (converted(a, "f32", "bf16") for a in (x, w))
     p, found = candidates(x.shape, w.shape, m, src, "NHWC", ((1, 1), (1, 1)), types=TYPES["bf16_f32"])
-    want = reference.conv(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    want = reference.conv(x, w, None, strides(m), ((1, 1), (1, 1)), (1, 1), 1)
     assert found
     for each in found:
         assert np.linalg.norm(run(p, each.build(), x16, w16) - want) <= 0.08 * np.linalg.norm(want)
@@ -197,7 +207,7 @@ def test_every_ragged_edge(m, isa):
         for height in range(1, 2 * m + 2):
             for padding in (((1, 1), (1, 1)), ((0, 2), (2, 0)), ((2, 2), (7, 9))):
                 x = rng.standard_normal((1, 8, height, 2 * m + 3 - height), np.float32)
-                want = reference.conv(x, w, None, (1, 1), padding, (1, 1), 1)
+                want = reference.conv(x, w, None, strides(m), padding, (1, 1), 1)
                 p, found = routes(x.shape, w.shape, m, "NHWC", "nChw8c", padding)
                 got = run(p, found[0], x, w)
                 assert np.linalg.norm(got - want) <= 2e-6 * m * np.linalg.norm(want)
@@ -222,11 +232,12 @@ def test_any_cut_gives_the_same_bits(data):
     """Groups of any number of tiles, none among them, and blocks of any number of panels."""
     draw = data.draw
     m, kernel = draw(st.sampled_from(TILES)), draw(st.sampled_from([(3, 3), (1, 3)]))
+    kernel = (3, 3) if m == STRIDED else kernel
     n, ic, oc, high, wide = (draw(st.integers(1, most)) for most in (3, 20, 200, 20, 30))
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((n, ic, high, wide), np.float32)
     w = rng.standard_normal((oc, ic, *kernel), np.float32)
-    dilation = draw(st.sampled_from([(1, 1), (2, 3), (7, 5)]))
+    dilation = draw(st.sampled_from([(1, 1), (2, 3), (7, 5)])) if m != STRIDED else (1, 1)
     padding = tuple((d * (k // 2),) * 2 for d, k in zip(dilation, kernel))
     bits = []
     for threads in (1, draw(st.integers(1, 3))):
@@ -245,6 +256,7 @@ def test_threads_share_the_work_evenly(size, columns):
     one = ConvProblem(1, 64, columns, (size,) * 2, (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1, lk.Layout("NHWC"),
                       lk.Layout("NHWC"), "fast")  # fmt: skip
     for a in algorithm.WINOGRAD:
+        one = dataclasses.replace(one, stride=strides(a.m))
         for kernel in a.kernels(one):
             alone = a.estimate(one, kernel, 1)
             for threads in (2, 3, 4):
@@ -329,7 +341,9 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
 @pytest.mark.parametrize(
     ("kwargs", "says"),
     [
-        (dict(stride=2), "winograd is for stride 1, not (2, 2)"),
+        (dict(stride=3), "winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for (3, 3)"),
+        (dict(stride=(1, 2)), "stride 1, of 3x3 without dilation for stride 2 as well, not for (1, 2)"),
+        (dict(stride=2, dilation=2), "stride 1, of 3x3 without dilation for stride 2 as well, not for (2, 2)"),
         (dict(w=np.ones((8, 8, 5, 5), np.float32)), "winograd is for kernels of 3 and 3x3, not of 5x5"),
         (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here on "),
         (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),
@@ -346,6 +360,13 @@ def test_a_single_call_counts_the_packing():
     once = lk.plan(lk.conv2d, x, w, layout="NHWC", padding=1).choices[0].candidate.name
     often = lk.Conv2d(w, layout="NHWC", padding=1).plan((1, 256, 7, 7)).choices[0].candidate.name
     assert "winograd" not in once and "winograd" in often
+
+
+def test_strided_choice():
+    """Where there are channels enough; not where reading so many more weights takes longer than it saves."""
+    for c, size, chosen in ((64, 112, True), (128, 56, True), (256, 28, True), (3, 224, False), (8, 64, False)):
+        op = lk.Conv2d(np.ones((2 * c, c, 3, 3), np.float32), stride=2, padding=1, layout="NHWC", threads=1)
+        assert ("winograd" in op.plan((1, c, size, size)).choices[0].candidate.name) == chosen
 
 
 def test_forced():

@@ -43,7 +43,23 @@ def test_short_tiles_take_no_product_at_infinity(m):
     assert [row[-1] for row in t.BT] == [0] * (m + 1) + [1]
 
 
-@given(st.integers(0, 10_000), st.sampled_from([1, *winograd.PAIRS]))
+@given(st.data())
+def test_stride_two_exactly(data):
+    t = winograd.strided()
+    g, d = (data.draw(st.lists(rationals, min_size=n, max_size=n)) for n in (3, 7))
+    y = apply(t.AT, [a * b for a, b in zip(apply(t.G, g), apply(t.BT, d))])
+    assert y == [sum(g[k] * d[2 * i + k] for k in range(3)) for i in range(3)]
+
+
+def test_short_tiles_of_stride_two_take_five_products():
+    """The last two are of the last output alone, and nothing else reads the last two inputs."""
+    t = winograd.strided()
+    assert [row[-2:] for row in t.AT] == [(0, 0), (0, 0), (1, 1)]
+    assert all(row[-2:] == (0, 0) for row in t.BT[:-2])
+    assert len(set(t.G)) == len(winograd.factors(3)) == 5
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1, *winograd.TILES]))
 def test_tiles_cover_an_axis(outputs, m):
     whole, short = winograd.tiling(outputs, m)
     beyond = whole * m + short * (m - 1) - outputs

@@ -25,7 +25,7 @@ def rows(family):
 
 def matrices(kernel):
     """BT and AT of both axes, and the kernel's table."""
-    t = winograd.paired(kernel.nr)
+    t = winograd_matrices.algorithm(kernel.nr)
     bt, at = winograd.as_array(t.BT), winograd.as_array(t.AT)
     one = np.ones((1, 1))
     table = np.array([float(x) for x in winograd.kernel_table(kernel.nr)], np.float32)
@@ -121,8 +121,8 @@ def test_out(kernel, end):
 @pytest.mark.parametrize("kernel", rows("winograd_filter"))
 def test_filter(kernel, end):
     rng = np.random.default_rng(0)
-    for m in winograd.PAIRS:
-        g = winograd.as_array(winograd.paired(m).G)
+    for m in winograd_matrices.TILES:
+        g = winograd_matrices.factors(m)
         for gh, count in ((g, 16), (g, 11), (np.ones((1, 1)), 1)):
             taps = gh.shape[1] * 3
             w = rng.standard_normal((count, taps)).astype(np.float32)

@@ -36,17 +36,19 @@ POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "
 # The pairs +-p beside 0 and infinity that round best for r = 3, found by trying. Those of F(4, 3) have a product of 1:
 # the rows are of like size, the error is half that of +-1, +-2.
 PAIRS = {2: (Fraction(1),), 4: (Fraction(2, 3), Fraction(3, 2)), 6: (Fraction(1), Fraction(2), Fraction(1, 2))}
-
+STRIDED = 3  # outputs of a tile of F(3, 3) of stride 2, the only one of that stride
+TILES = (*PAIRS, STRIDED)
 
 # Roundings that a number passes on its way through one transform of the input, of the output: of products, of sums, and
 # of the kernels' coefficients where these are no floats. See in_1d and out_1d in winograd.c.
-STEPS = {2: (1, 2), 4: (5, 5), 6: (4, 4)}
+STEPS = {2: (1, 2), STRIDED: (1, 3), 4: (5, 5), 6: (4, 4)}
 FILTER_STEPS = 2  # a transformed filter is rounded once, from float64; the second pays for all that is smaller still
 EXPANDED_STEPS = 4  # the same along an axis of a filter that is expanded in float32
 
 # The range for which `error_bound` holds: inputs up to LARGEST_INPUT; of a filter, the largest weight of an output
 # channel is 0 or at least SMALLEST_WEIGHT, and no output channel's weights sum up to more than LARGEST_SUM.
 LARGEST_INPUT, SMALLEST_WEIGHT, LARGEST_SUM = 2.0**64, 2.0**-100, 2.0**50
+F0, F1 = Fraction(0), Fraction(1)
 EPS, SMALLEST_NORMAL = 2.0**-24, 2.0**-126
 TILE_EPS = 2.0**-8  # of a transformed input or filter that is rounded to bfloat16
 
@@ -158,8 +160,56 @@ def paired(m: int) -> Transform:
 
 
 @cache
+def strided() -> Transform:
+    """F(3, 3) of stride 2, y[i] = sum over k of g[k] d[2 i + k]: F(3, 2) of even inputs and the outer taps, and
+    products of odd inputs and the middle tap.
+
+    AT is 3 x 7, G 7 x 3, BT 7 x 7. Products are in the order of winograd.h: those that only the last output takes are
+    the last two.
+    """
+    even = transform(STRIDED, 2, [0, 1, -1])
+    sign, order = even.BT[0][2], (0, 1, 2, 4, 5, 3, 6)
+    at, g, bt = [[F0] * 7 for _ in range(3)], [[F0] * 3 for _ in range(7)], [[F0] * 7 for _ in range(7)]
+    for t in range(4):
+        by = sign if t == 0 else 1
+        g[t][0], g[t][2] = (by * x for x in even.G[t])
+        bt[t][::2] = [by * x for x in even.BT[t]]
+        for i in range(3):
+            at[i][t] = even.AT[i][t]
+    for i in range(3):
+        g[4 + i][1] = bt[4 + i][2 * i + 1] = at[i][4 + i] = F1
+    return Transform(
+        STRIDED, 3, _matrix([row[t] for t in order] for row in at), _matrix(g[t] for t in order),
+        _matrix(bt[t] for t in order),
+    )  # fmt: skip
+
+
+def stride_of(m: int) -> int:
+    """The stride of tiles of m outputs; as many of their products along an axis only the last output takes."""
+    return 2 if m == STRIDED else 1
+
+
+def algorithm(m: int) -> Transform:
+    """What the kernels of tiles of m outputs do."""
+    return strided() if m == STRIDED else paired(m)
+
+
+def inputs_of(m: int) -> int:
+    """How many inputs a tile of m outputs reads along an axis; it has as many products."""
+    return stride_of(m) * (m - 1) + 3
+
+
+def factors(m: int) -> np.ndarray:
+    """The rows of G of tiles of m outputs, each once, as winograd.pyx reads them: n x 3, of stride 2 5 x 3."""
+    g = algorithm(m).G
+    return as_array(tuple(dict.fromkeys(g)))
+
+
+@cache
 def kernel_table(m: int) -> tuple[Fraction, ...]:
-    """The numbers that the kernels of `paired` F(m, 3) read, in the order that winograd.h says."""
+    """The numbers that the kernels of tiles of m outputs read, in the order that winograd.h says."""
+    if m == STRIDED:
+        return ()
     bt = paired(m).BT
     table = list(bt[-1][1:m:2])
     for q, p in enumerate(PAIRS[m]):
@@ -196,15 +246,15 @@ def gradient_tables(high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def tiling(outputs: int, m: int) -> tuple[int, int]:
     """How many tiles of m outputs an axis is cut into, and how many of m - 1 follow; the last may reach over the edge.
 
-    The last output of a tile is the only one that takes the product of the point at infinity: tiles of m - 1 outputs
-    are those of m without it.
+    The last output of a tile is the only one that takes the last products: tiles of m - 1 outputs are those of m
+    without them.
 
     Parameters
     ----------
     outputs : int
         Along the axis.
     m : int
-        2, 4 or 6.
+        2, 4 or 6; 3 with stride 2.
     """
     tiles = -(-outputs // m)
     short = min(tiles, tiles * m - outputs)
@@ -220,11 +270,11 @@ def growth(m: int, axes: int = 2) -> float:
     Parameters
     ----------
     m : int
-        2, 4 or 6.
+        2, 4 or 6; 3 with stride 2.
     axes : int, optional
         1 or 2.
     """
-    at, g, bt = (abs(as_array(matrix, object)) for matrix in (paired(m).AT, paired(m).G, paired(m).BT))
+    at, g, bt = (abs(as_array(matrix, object)) for matrix in algorithm(m)[2:])
     return float((at @ (bt.sum(1)[:, None] * g)).max() ** axes)
 
 
@@ -236,7 +286,7 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     Parameters
     ----------
     m : int
-        2, 4 or 6.
+        2, 4 or 6; 3 with stride 2.
     channels : int
         Of the input, in a group.
     taps : int, optional
@@ -275,7 +325,7 @@ def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bo
     Parameters
     ----------
     m : int
-        2, 4 or 6.
+        2, 4 or 6; 3 with stride 2.
     channels : int
         Of the input, in a group.
     taps : int, optional
@@ -307,9 +357,10 @@ def error_bound(
     x, w, bias : ndarray
         Logical input ``(N, C, *spatial)``, filter ``(O, C / groups, *kernel)``, bias ``(O,)``.
     m : int
-        2, 4 or 6. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in 1-D) of 1 x m.
+        2, 4 or 6; 3 with stride 2. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in
+        1-D) of 1 x m.
     stride, padding, dilation, groups
-        One for each axis, padding as pairs (before, after); only the depth may have a stride.
+        One for each axis, padding as pairs (before, after). Of the last two axes the stride is that of m.
     narrow : bool
         Whether transformed inputs and filters are bfloat16.
 
@@ -328,7 +379,7 @@ def error_bound(
     most = np.max([most[:, :, k * d :: s][:, :, :deep] for k in range(kernel[0])], axis=0)
     for axis, taps, step in zip((3, 4), kernel[1:], steps):
         if taps == 3:
-            most = _over_tiles(most, axis, m, taps, step)
+            most = _over_tiles(most, axis, m, step)
     sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
     least = SMALLEST_NORMAL / TILE_EPS if narrow else SMALLEST_NORMAL
     sums = sums * np.maximum(most, least)[:, :, None]
@@ -339,16 +390,18 @@ def error_bound(
     return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))
 
 
-def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int, step: int) -> np.ndarray:
+def _over_tiles(x: np.ndarray, axis: int, m: int, step: int) -> np.ndarray:
     """For each output along `axis`, the most of what its tile reads, `step` apart: each phase has tiles of its own."""
-    out = x.shape[axis] - step * (taps - 1)
+    stride = stride_of(m)
+    out = max(0, (x.shape[axis] - 2 * step - 1) // stride + 1)
     x = np.moveaxis(x, axis, 0)
     whole, short = tiling(-(-out // step), m)
     sizes = [m] * whole + [m - 1] * short
     most = np.empty((out, *x.shape[1:]), x.dtype)
     for phase in range(min(step, out)):
         pixels = x[phase::step]
-        tiles = [pixels[end - size : end + taps - 1].max(0) for size, end in zip(sizes, np.cumsum(sizes, dtype=int))]
+        ends = np.cumsum(sizes, dtype=int)
+        tiles = [pixels[stride * (end - size) : stride * (end - 1) + 3].max(0) for size, end in zip(sizes, ends)]
         most[phase::step] = np.repeat(tiles, sizes, 0)[: len(most[phase::step])]
     return np.moveaxis(most, 0, axis)
 

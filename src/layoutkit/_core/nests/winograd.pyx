@@ -3,9 +3,9 @@
     y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
 
 The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
-1 x (m + 2)). Where whole tiles do not fit, the last tiles of an axis have one output less. Only that output needs the
-last product of the axis, of the point at infinity, so short tiles skip it. Tiles are ordered by kind, so that all tiles
-that have a product are adjacent.
+1 x (m + 2); 3 x 3 tiles of stride 2: from 7 x 7). Where whole tiles do not fit, the last tiles of an axis have one output
+less. Only that output needs the last product of the axis, of the point at infinity (with stride 2, the last two), so short
+tiles skip it. Tiles are ordered by kind, so that all tiles that have a product are adjacent.
 
 With dilation d, every d-th output along an axis is a convolution of its own, without dilation: tiles are those of the d
 phases of an axis, and their pixels are d apart. All phases have the tiles of the longest one.
@@ -54,6 +54,8 @@ cdef enum:
     FAR_BYTES = 16 << 20    # a larger filter has left the caches when it is read again
     MAX_EXPANDED_STEPS = 64 # the same where the filter is expanded: its products stay in L2
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
+    STRIDED = 3             # outputs along an axis of the tiles of stride 2
+    MAX_PRODUCTS = 64       # of a tile
 
 RUN, EXPANDED_RUN = MAX_RUN_STEPS, MAX_EXPANDED_STEPS  # roundings are counted with them
 
@@ -100,7 +102,8 @@ cdef class Winograd(Executor):
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
+        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles;
+        stride (any, 1, 1), or (any, 2, 2) for 3 x 3 tiles.
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
     table : ndarray
@@ -118,8 +121,9 @@ cdef class Winograd(Executor):
     part : int
         The most channels whose products are summed before they are transformed; 0: all. Results must be rounded.
 
-    The packed filter is [groups][products][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
-    [groups][panels][depth taps][channels][taps][nr]; the bias [groups][panels * nr].
+    The packed filter is [groups][factors][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
+    [groups][panels][depth taps][channels][taps][nr]; the bias [groups][panels * nr]. A factor is that of one product, but
+    for stride 2, where the three products of odd inputs have one, the middle tap: 5 x 5 factors of 7 x 7 products.
     """
 
     cdef lk_gemm_s16_fn gemm_s16    # of integers
@@ -129,7 +133,10 @@ cdef class Winograd(Executor):
     cdef ndarray table
     cdef const void *k              # its numbers
     cdef ndarray expanding
-    cdef int64_t numbers            # that the filter has for a channel: products, or taps
+    cdef int64_t numbers            # that the filter has for a channel: factors, or taps
+    cdef int64_t factors
+    cdef int products_by_factor[MAX_PRODUCTS]
+    cdef int first_of_factor[MAX_PRODUCTS + 1]      # and of the next one, among these
     cdef int64_t u_product          # elements from product to product of the expanded filter
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
@@ -137,6 +144,7 @@ cdef class Winograd(Executor):
     cdef int64_t x_channels, x_block, x_block_stride, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef int mh, mw, nh, nw
+    cdef int stride                 # along height and width; as many products only the last output of a tile takes
     cdef int64_t products, taps
     cdef int64_t step[2]            # pixels from output to output of a tile, along height and width
     cdef int64_t phases[2]
@@ -164,7 +172,9 @@ cdef class Winograd(Executor):
         self.gemm_s16 = <lk_gemm_s16_fn>self.micro_kernel if self.kernel_row.family == LK_GEMM_S16 else NULL
         self.transform_in, self.transform_out = <lk_winograd_in_fn>in_row.fn, <lk_winograd_out_fn>out_row.fn
         self.mh, self.mw = in_row.mr, in_row.nr
-        self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
+        self.stride = 2 if self.mw == STRIDED else 1
+        self.nh = self.stride * (self.mh - 1) + 3 if self.mh > 1 else 1
+        self.nw = self.stride * (self.mw - 1) + 3
         self.table, self.k = table, PyArray_DATA(table)
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
@@ -178,7 +188,8 @@ cdef class Winograd(Executor):
             i = min(i, part // self.kr)
         self.run = ceil_div(ceil_div(steps, ceil_div(steps, i)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
-        self.expand, self.numbers = NULL, self.products
+        self.list_factors()
+        self.expand, self.numbers = NULL, self.factors
         self.high, self.wide = high, wide
         for i in range(2):
             self.step[i] = self.g.dilation[i + 1] if self.g.kernel[i + 1] > 1 else 1
@@ -219,6 +230,20 @@ cdef class Winograd(Executor):
             self.u_product = self.run * self.nr + SKEW_BYTES // self.sum_item
             self.ws_thread += aligned(self.sum_item * self.products * self.u_product)
         self.accumulates = self.rounding
+
+    cdef void list_factors(self):
+        """Which products each factor of the filter belongs to."""
+        same = [0, 1, 2, 3, 3, 4, 3] if self.stride == 2 else range(MAX_PRODUCTS)
+        of_products = [(same[i], same[j]) for i in range(self.nh) for j in range(self.nw)]
+        at = 0
+        self.factors = 0
+        for factor in sorted(set(of_products)):
+            self.first_of_factor[self.factors] = at
+            for t, of_product in enumerate(of_products):
+                if of_product == factor:
+                    self.products_by_factor[at], at = t, at + 1
+            self.factors += 1
+        self.first_of_factor[self.factors] = at
 
     def footprint(self):
         if self.total == 0:
@@ -286,7 +311,8 @@ cdef class Winograd(Executor):
 
     cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
         """Products of a tile of a kind."""
-        return max(1, self.nh - low(kind)) * (self.nw - narrow(kind))  # 1 x m tiles are never low
+        return (max(1, self.nh - self.stride * low(kind))  # 1 x m tiles are never low
+                * (self.nw - self.stride * narrow(kind)))
 
     cdef inline int64_t start(self, int64_t group) noexcept nogil:
         """The first tile of a group."""
@@ -334,7 +360,7 @@ cdef class Winograd(Executor):
         t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
             p = self.position(tile)
-            p.i, p.j = p.i - g.before[1], p.j - g.before[2]
+            p.i, p.j = p.i * self.stride - g.before[1], p.j * self.stride - g.before[2]
             row1 = min(self.nh, pixels(g.size[1] - p.i, self.step[0]))
             t.row0 = <int>min(self.nh, pixels(-p.i, self.step[0]))
             t.col0 = <int>min(self.nw, pixels(-p.j, self.step[1]))
@@ -349,42 +375,49 @@ cdef class Winograd(Executor):
 
     cdef void multiply(self, const Work *work, const char *u, const char *v, char *m, int64_t begin,
                        int64_t end) noexcept nogil:
-        """M = V U, product by product, for the tiles that have it, each summed over runs of channels of one tap, of steps
-        [begin, end).
+        """M = V U, factor by factor of U, product by product that has it, for the tiles that have the product; each summed
+        over runs of channels of one tap, of steps [begin, end).
 
         If a single register tile holds all rows, prefetching the next panel costs more than it saves, as the hardware
         prefetcher follows the filter; unless the filter comes from memory.
         """
         cdef Products r
         cdef lk_gemm *g = &r.g
-        cdef int64_t t, p, k, first, tiles, high
+        cdef const char *panel
+        cdef int64_t f, i, p, k, first, tiles, calls
         cdef int64_t panel_bytes = self.panel_bytes(), step_bytes = self.nr * self.sum_item, runs = 1
-        cdef bint far = self.products * self.panels * panel_bytes > FAR_BYTES
+        cdef bint far = self.factors * self.panels * panel_bytes > FAR_BYTES
         self.begin(&r)
         r.begin = begin
         if not self.in_parts:
             runs = max(1, self.taps * ceil_div(self.steps, self.run))
         u += begin * step_bytes
-        for t in range(self.products):
-            tiles = self.tiles_of(work, t, &first)
-            if tiles <= 0:
+        for f in range(self.factors):
+            calls = 0
+            for i in range(self.first_of_factor[f], self.first_of_factor[f + 1]):
+                calls += max(0, ceil_div(self.tiles_of(work, self.products_by_factor[i], &first), self.mr))
+            if calls == 0:
                 continue
-            high = ceil_div(tiles, self.mr)
-            g.to_prefetch_bytes = (end - begin) * step_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
+            g.to_prefetch_bytes = (end - begin) * step_bytes // (calls * runs) // 64 * 64 if calls > 1 or far else 0
             for p in range(work.panel, work.stop):
-                g.b = u + (t * self.panels + p) * panel_bytes
-                g.to_prefetch = g.b + panel_bytes
+                panel = u + (f * self.panels + p) * panel_bytes
+                g.to_prefetch = panel + panel_bytes
                 if p + 1 == work.stop:
-                    g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
-                    if t + 1 == self.products:
+                    g.to_prefetch = u + ((f + 1) * self.panels + work.panel) * panel_bytes
+                    if f + 1 == self.factors:
                         g.to_prefetch_bytes = 0
-                k = begin
-                while True:
-                    self.product(&r, work, v, m, t, p, k, first, tiles)
-                    g.b += g.kb * step_bytes  # as many bytes as units have
-                    k += g.kb
-                    if k >= end:
-                        break
+                for i in range(self.first_of_factor[f], self.first_of_factor[f + 1]):
+                    tiles = self.tiles_of(work, self.products_by_factor[i], &first)
+                    if tiles <= 0:
+                        continue
+                    g.b = panel
+                    k = begin
+                    while True:
+                        self.product(&r, work, v, m, self.products_by_factor[i], p, k, first, tiles)
+                        g.b += g.kb * step_bytes  # as many bytes as units have
+                        k += g.kb
+                        if k >= end:
+                            break
 
     cdef void multiply_expanded(self, const Work *work, const char *w, const char *v, char *m,
                                 char *u) noexcept nogil:
@@ -428,7 +461,7 @@ cdef class Winograd(Executor):
 
     cdef inline int64_t tiles_of(self, const Work *work, int64_t t, int64_t *first) noexcept nogil:
         """How many tiles have product t, from `first` on."""
-        cdef bint bottom = t // self.nw == self.nh - 1, right = t % self.nw == self.nw - 1
+        cdef bint bottom = t // self.nw >= self.nh - self.stride, right = t % self.nw >= self.nw - self.stride
         first[0] = max(work.first, self.first[bottom])
         return min(work.last, self.first[2 if right else KINDS - bottom]) - first[0]
 

@@ -22,7 +22,17 @@ from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
-from ..winograd_matrices import PAIRS, as_array, expanding_table, expands, kernel_table, paired, tiling
+from ..winograd_matrices import (
+    STRIDED,
+    TILES,
+    expanding_table,
+    expands,
+    factors,
+    inputs_of,
+    kernel_table,
+    stride_of,
+    tiling,
+)
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 
@@ -53,7 +63,7 @@ PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
 class Winograd(Algorithm):
-    """F(m x m, 3x3), and F(m, 3) for filters of one row.
+    """F(m x m, 3x3), and F(m, 3) for filters of one row; F(3 x 3, 3x3) of stride 2.
 
     `expanded`: its filter is packed as it is, and transformed while it is multiplied. So a quarter (of F(4,3)) is read
     from memory, and held there.
@@ -66,10 +76,10 @@ class Winograd(Algorithm):
 
     def __init__(self, m: int, expanded: bool = False, parts: bool = False) -> None:
         self.m, self.expanded, self.parts = m, expanded, parts
+        self.variant = f"F({m},3)" + " in parts" * parts + " of stride 2" * (m == STRIDED)
         self.filters = "winograd taps" if expanded else f"winograd F({m},3)"
-        self.variant = f"F({m},3) in parts" if parts else f"F({m},3)"
-        self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
-        self._expanding = None if expanded or parts or m == 2 else Winograd(m, True)
+        self.packs = (len(factors(m)) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
+        self._expanding = None if expanded or parts or m in (2, STRIDED) else Winograd(m, True)
 
     def in_network(self, p: ConvProblem) -> Algorithm:
         if self._expanding is None or p.types.name != "f32" or geometry(p).kernel[1:] not in ((3, 3), (1, 3)):
@@ -89,8 +99,10 @@ class Winograd(Algorithm):
             return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
         if g.kernel[1:] not in ((3, 3), (1, 3)):
             return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
-        if g.stride[1:] != (1, 1):
-            return f"winograd is for stride 1, not {p.stride}"
+        # of one output `g` has stride 1 whatever it is
+        strided = p.stride[-2:] == (2, 2) and g.kernel[1] == 3 and g.dilation[1:] == (1, 1)
+        if not (strided if self.m == STRIDED else g.stride[1:] == (1, 1)):
+            return f"winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for {p.stride}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
             small = block == 8 and not (integers and side == "input")
@@ -105,15 +117,16 @@ class Winograd(Algorithm):
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         """Direct summation over few channels has small rounding errors, F(4,3) has not.
 
-        Transformed tiles are rounded to narrow types, which with F(2,3) is twice the error of rounding the result.
+        Transformed tiles are rounded to narrow types, which with F(2,3), and with stride 2, is twice the error of rounding
+        the result.
         Integers are exact; filters whose sums might be out of range make their problems "strict", for which sums are in
         parts.
         """
         if p.types.integers:
             return "strict" if self.parts else "standard"
         if p.types.narrow:
-            return "standard" if self.m == 2 and p.types.dst == p.types.src else "fast"
-        if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
+            return "standard" if self.m in (2, STRIDED) and p.types.dst == p.types.src else "fast"
+        if self.m in (2, STRIDED) or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
             return "standard"
         return "fast"
 
@@ -159,16 +172,16 @@ class Winograd(Algorithm):
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def saving(self, p: ConvProblem) -> float:
-        return prod(3 * m / (m + 2) for m in tile(p, self.m) if m > 1)
+        return prod(3 * m / inputs_of(m) for m in tile(p, self.m) if m > 1)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
+        """Filter (O, I/G, *k) -> [G][factors][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
         g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
         if p.types.integers:
             return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         if self.expanded:
             return pack_taps(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
-        gw = as_array(paired(self.m).G)
+        gw = factors(self.m)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
         shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
         wide = p.types.wide
@@ -211,7 +224,7 @@ class Winograd(Algorithm):
         return row.name, np.array(expanding_table(self.m), p.types.sum)
 
 
-WINOGRAD = (*map(Winograd, PAIRS), Winograd(4, parts=True))
+WINOGRAD = (*map(Winograd, TILES), Winograd(4, parts=True))
 
 
 def has_transforms(types: ConvTypes) -> bool:
@@ -294,13 +307,13 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
     """The number of tiles of the output, that of products, and the bytes of the packed filter without its tails."""
     g = geometry(p)
     tiles = products = p.n * g.out[0] * prod(map(min, steps(p), g.out[1:]))
-    all_products = 1
+    of_filter = 1
     for (whole, short), outputs in zip(tilings(p, m), tile(p, m)):
-        n = outputs + 2 if outputs > 1 else 1
+        n = inputs_of(m) if outputs > 1 else 1
         tiles *= whole + short
-        products *= whole * n + short * (n - 1)
-        all_products *= n
-    return tiles, products, p.types.filter.itemsize * all_products * p.ic * g.kernel[0] * (p.oc // p.groups)
+        products *= whole * n + short * (n - stride_of(m))
+        of_filter *= len(factors(m)) if outputs > 1 else 1
+    return tiles, products, p.types.filter.itemsize * of_filter * p.ic * g.kernel[0] * (p.oc // p.groups)
 
 
 def _vectors(columns: int, kernel: Kernel) -> float:

@@ -1,5 +1,5 @@
-/* winograd_{in,out}_<m>x<m>_<type>: the transforms of tiles of F(m x m, 3 x 3); see winograd.h. bf16 has only `in`, which
- * rounds V; M is float. Of integers (s16) d is bytes, V is s16 and M is s32.
+/* winograd_{in,out}_<m>x<m>_<type>: the transforms of tiles of F(m x m, 3 x 3), 3x3 of those of stride 2; see winograd.h.
+ * bf16 has only `in`, which rounds V; M is float. Of integers (s16) d is bytes, V is s16 and M is s32.
  *
  *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A
  *
@@ -42,6 +42,9 @@ typedef vf elements, products, vt;
 LK_INLINE vt widened(elements x) { return x; }
 LK_INLINE products narrowed(vt x) { return x; }
 #endif
+enum { STRIDED_N = 7 }; /* products along an axis, and inputs, of 3 outputs at stride 2; no other tile has so many */
+LK_INLINE int outputs_of(const int n) { return n == STRIDED_N ? 3 : n > 1 ? n - 2 : 1; }
+LK_INLINE int shared_of(const int n) { return n == STRIDED_N ? 1 : 2; } /* inputs that two tiles share */
 enum { X_ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_KR, V_ITEM = LK_ITEM / LK_KR, CHANNELS = sizeof(products) / V_ITEM };
 
 #if LK_INTEGERS
@@ -81,8 +84,27 @@ LK_INLINE vf result(vf x, vf bias, const int i, const int j) { return (void)i, (
 /* The index of the coefficients of pair q; of the pair past the last one: how many there are. See winograd.h. */
 LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
 
+/* F(3, 2) of the even inputs at 0, +-1, infinity, whose taps are the outer two; the odd ones are factors as they are. What
+ * only the last output takes comes last. */
+LK_INLINE void in_strided(vf *x)
+{
+    const vf even[4] = {x[0], x[2], x[4], x[6]}, odd[3] = {x[1], x[3], x[5]};
+    x[0] = even[2] - even[0], x[1] = even[2] + even[1], x[2] = even[2] - even[1];
+    x[3] = odd[0], x[4] = odd[1], x[5] = even[3] - even[1], x[6] = odd[2];
+}
+
+LK_INLINE void out_strided(vf *x)
+{
+    const vf sum = x[1] + x[2], diff = x[1] - x[2];
+    x[0] += sum + x[3], x[1] = diff + x[4], x[2] = sum + x[5] + x[6];
+}
+
 LK_INLINE void in_1d(vf *x, const vf *k, const int n)
 {
+    if (n == STRIDED_N) {
+        in_strided(x);
+        return;
+    }
     const int pairs = n / 2 - 1;
     vf y[MAX_N];
     y[0] = x[n - 2], y[n - 1] = x[n - 1];
@@ -107,6 +129,10 @@ LK_INLINE void in_1d(vf *x, const vf *k, const int n)
 
 LK_INLINE void out_1d(vf *x, const vf *k, const int n)
 {
+    if (n == STRIDED_N) {
+        out_strided(x);
+        return;
+    }
     const int pairs = n / 2 - 1, m = n - 2;
     vf y[MAX_N], sum[MAX_N / 2], diff[MAX_N / 2];
 #pragma GCC unroll 4
@@ -130,6 +156,8 @@ LK_INLINE void out_1d(vf *x, const vf *k, const int n)
 
 LK_INLINE void splat_table(vf *k, const float *from, const int n)
 {
+    if (n == STRIDED_N)
+        return;
 #pragma GCC unroll 32
     for (int i = 0; i < pair_at(n, n / 2 - 1); i++)
         k[i] = splat(from[i]);
@@ -156,7 +184,7 @@ LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t 
  * the image. */
 LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, char *v, const vt *k,
                          const int nh, const int nw, const int kind, int64_t count, const int inside)
-{ /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
+{ /* Prefetches the next tile's pixels, but those of its columns that are shared with this one. */
     vt t[MAX_N * MAX_N], x[MAX_N];
     const int64_t stride = V_ITEM * g->v_stride, row = g->row, col = g->col;
 #if LK_INTEGERS
@@ -175,8 +203,8 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         for (int i = 0; i < nh; i++, at += row)
             x[i] = AS_READ(column_inside && (inside || (i >= g->row0 && i < g->row1))
                                ? load(at, hi ? at + gap : NULL, kind, count) : outside);
-        if (j >= 2) {
-            at = lo + (nw - 2) * col;
+        if (j >= shared_of(nw)) {
+            at = lo + (nw - shared_of(nw)) * col;
 #pragma GCC unroll 8
             for (int i = 0; i < nh; i++, at += row)
                 __builtin_prefetch(at);
@@ -252,7 +280,7 @@ LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
 LK_INLINE void out_vector(const lk_winograd_out *g, const real *m, vf bias, char *lo, char *hi, const vf *k,
                           const int nh, const int nw, const int kind)
 {
-    const int mh = nh > 1 ? nh - 2 : 1, mw = nw - 2, rows = g->rows, cols = g->cols;
+    const int mh = outputs_of(nh), mw = outputs_of(nw), rows = g->rows, cols = g->cols;
     const int64_t stride = g->m_stride, row = g->row, col = g->col;
     vf t[MAX_N * MAX_N], x[MAX_N];
 #pragma GCC unroll 1
@@ -338,6 +366,7 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
 TILE(4, 4, 6, 6)
 #if !LK_INTEGERS
 TILE(2, 2, 4, 4)
+TILE(3, 3, STRIDED_N, STRIDED_N)
 TILE(6, 6, 8, 8)
 TILE(1, 2, 1, 4)
 TILE(1, 4, 1, 6)
@@ -351,6 +380,7 @@ const lk_kernel LK_ROWS(winograd)[] = {
     ROWS(4, 4)
 #if !LK_INTEGERS
     ROWS(2, 2)
+    ROWS(3, 3)
     ROWS(6, 6)
     ROWS(1, 2)
     ROWS(1, 4)

@@ -10,6 +10,11 @@
  * Row 0 of BT is the first of these polynomials in even columns. So row 0 of BT and of G carry the sign that makes
  * column n - 2 of BT a 1.
  *
+ * Tiles of 3 x 3 are those of stride 2: n = 7 inputs and products along an axis, and no table. y[i] = sum over k of
+ * w[k] d[2i + k] is F(3, 2) of the even inputs with w[0] and w[2], plus the odd inputs times w[1]. Products are in the order
+ *   F(3, 2) at 0, +1, -1;  d[1] w[1], d[3] w[1];  F(3, 2) at infinity;  d[5] w[1]
+ * so that those that only the last output takes are the last two.
+ *
  * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the element c at src + i*row + j*col (bytes), 0 outside
  *         [row0, row1) x [col0, col1). Whole vectors are written, so up to a vector past `channels`.
  * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m is laid out as v.
