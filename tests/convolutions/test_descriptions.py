@@ -14,6 +14,7 @@ from layoutkit.convolutions.algorithms.winograd import WINOGRAD
 from layoutkit.convolutions.descriptions import describe_path, inside_share
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.winograd_matrices import stride_of
 
 BASE = "conv n1 c8 9x10 o16 k3x3 s1x1 p1+1,1+1 d1x1 g1 NCHW>NCHW f32 standard t1"
 
@@ -66,10 +67,14 @@ def test_taps_in_the_padding_are_counted(size, kernel, stride, dilation, before,
     assert inside_share(p) == pytest.approx(inside / (out * kernel) or 1)
 
 
-@pytest.mark.parametrize("key, savings", [(BASE, [2.25, 4, 5.0625]), (BASE.replace("k3x3", "k1x3"), [1.5, 2, 2.25])])
+@pytest.mark.parametrize("key, savings", [
+    (BASE, [2.25, 4, 5.0625]), (BASE.replace("k3x3", "k1x3"), [1.5, 2, 2.25]), (BASE.replace("s1x1", "s2x2"), [81 / 49]),
+])  # fmt: skip
 def test_winograd_says_how_much_it_saves(key, savings):
     p = ConvTask.parse(key).problem
-    assert sorted(a.saving(p) for a in WINOGRAD if not a.parts) == savings
+    assert sorted(a.saving(p) for a in WINOGRAD if not a.parts and stride_of(a.m) == p.stride[-1]) == pytest.approx(
+        savings
+    )
     assert all(a.saving(p) == 1 for a in ALGORITHMS if a not in WINOGRAD)
 
 
