@@ -1,4 +1,4 @@
-"""``python bench/winograd.py``: 3x3 convolutions, of stride 1 or 2 (`--stride 2`), as shares of the FMA peak measured between them.
+"""``python bench/winograd.py``: 3x3 convolutions, `--stride` 1 or 2, as shares of the FMA peak measured between them.
 
 A share counts the flops of direct summation (padded taps too): above 1 is what Winograd saves. Every candidate is
 measured by itself, its filter and images as warm as its own last call left them, in several visits; of its times and
@@ -31,8 +31,8 @@ LARGE = 14  # pixels along a side: from here on layers count in the means
 def problem(channels: int, size: int, args: argparse.Namespace) -> ConvProblem:
     """channels -> channels, 3x3, padded so that the size is divided by the stride."""
     return ConvProblem(
-        args.batch, channels, channels, (size,) * 2, (3, 3), (args.stride,) * 2, ((1, 1),) * 2, (1, 1), 1, args.layout, args.layout,
-        args.accuracy, types=DTYPES[args.dtype],
+        args.batch, channels, channels, (size,) * 2, (3, 3), (args.stride,) * 2, ((1, 1),) * 2, (1, 1), 1, args.layout,
+        args.layout, args.accuracy, types=DTYPES[args.dtype],
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ PROBLEMS = [
     problem(), problem("NCHW"), problem("nChw16c"), problem("nChw8c"), problem("NCHW", kernel=(1, 1)), problem("CNHW"),
     problem("NHWC", 32), problem("nChw8c", 32), problem("NHWC", 8), problem("NCHW", 32), problem("NHWC", channels=3),
     replace(problem(channels=128), types=TYPES["u8s8_f32"]), replace(problem("NHWC", 8), types=TYPES["u8s8_u8"]),
-    replace(problem("NHWC"), stride=(2, 2)),
+    replace(problem("NHWC"), size=(13, 13), stride=(2, 2)),
 ]  # fmt: skip
 
 

@@ -117,10 +117,9 @@ class Winograd(Algorithm):
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         """Direct summation over few channels has small rounding errors, F(4,3) has not.
 
-        Transformed tiles are rounded to narrow types, which with F(2,3), and with stride 2, is twice the error of rounding
-        the result.
-        Integers are exact; filters whose sums might be out of range make their problems "strict", for which sums are in
-        parts.
+        Transformed tiles are rounded to narrow types, which with F(2,3), and with stride 2, is twice the error of
+        rounding the result. Integers are exact; filters whose sums might be out of range make their problems "strict",
+        for which sums are in parts.
         """
         if p.types.integers:
             return "strict" if self.parts else "standard"
