@@ -1,6 +1,6 @@
 """Writes the constants of Winograd's transforms as a C header, for harness.c."""
 
-from layoutkit.convolutions.algorithms.winograd import kernel_table, paired
+from layoutkit.convolutions.winograd_matrices import kernel_table, paired
 
 for m in (2, 4, 6):
     for kind, name, values in (

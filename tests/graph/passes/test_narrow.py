@@ -218,3 +218,30 @@ def test_what_is_joined_is_narrow_if_half_of_it_is(dtype, layouts, wide):
     want = np.einsum("nchw,oc->nohw", c, rounds["w1"][..., 0, 0])
     bound = np.einsum("nchw,oc->nohw", abs(c), abs(rounds["w1"][..., 0, 0]))  # of products of rounded factors
     assert (np.abs(found - want) <= 2.01 * 2.0 ** -TYPES[dtype][1] * bound).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layouts", [None, *NAMES])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_a_resize_is_rounded_once(dtype, layouts, mode):
+    nodes = [
+        Node("Conv", ("x", "w0"), ("a",)),
+        Node("Resize", ("a", "", "scales"), ("b",), {"mode": mode}),
+        Node("Conv", ("z", "w0"), ("c",)),
+        Node("Concat", ("b", "c"), ("d",), {"axis": 1}),
+        Node("Conv", ("d", "w1"), ("y",)),
+    ]
+    inputs = {"x": numbers(2, 3, 5, 6), "z": numbers(2, 3, 10, 12, seed=1)}
+    constants = {
+        "w0": numbers(16, 3, 1, 1, seed=2), "w1": numbers(8, 32, 1, 1, seed=3),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }  # fmt: skip
+    types = {name: TensorType(F32, value.shape) for name, value in inputs.items()}
+    graph = Graph(nodes, types, ("y",), constants)
+    model = Model(graph, dtype=dtype, layouts=layouts, threads=2)
+    found = model.run(inputs)["y"]
+    assert kept(model) == {"a", "b", "c", "d"}
+    (program,) = model._programs.values()
+    assert not any(step.call for step in program.steps)
+    want = evaluate(graph, inputs)["y"]
+    assert np.abs(found - want).max() < 16 * 2.0 ** -TYPES[dtype][1] * np.abs(want).max()

@@ -1,5 +1,6 @@
 """Elements taken by indices along each axis, and interpolation: the operations, and the operators that they run."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
@@ -16,6 +17,7 @@ from layoutkit.graph.model import Model
 F32 = np.dtype(np.float32)
 LAYOUTS = [None, "plain", "channels last", "blocked"]
 ENDS = st.sampled_from(["low", "high"])
+STORED = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 WIDTHS = [np.uint8, np.float16, np.float32, np.int64]
 KEPT = []
 rng = np.random.default_rng(0)
@@ -112,13 +114,14 @@ def test_what_take_refuses():
         Take(x, np.zeros((2, 3), np.float64), [np.arange(2), np.arange(3)], fill, 1)
 
 
-@given(st.data(), st.sampled_from(WHOLE_ISAS), st.integers(1, 3), ENDS)
-def test_interpolation(data, isa, threads, end):
+@given(st.data(), st.sampled_from(WHOLE_ISAS), st.integers(1, 3), ENDS, st.sampled_from(["f32", "bf16", "f16"]))
+def test_interpolation(data, isa, threads, end, types):
+    """Of narrow numbers as of those that they are in float32, rounded once."""
     rank, axes = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 1))
     outer = [data.draw(st.integers(1, 3)) for _ in range(axes)]
     size = [data.draw(st.integers(1, 40 if i == rank - 1 else 5)) for i in range(rank)]
     unit = data.draw(st.sampled_from([1, 1, 2, 3, 16, 17, 33]))
-    x = rng.standard_normal((*outer, *size, unit)).astype(np.float32)
+    x = rng.standard_normal((*outer, *size, unit)).astype(np.float32).astype(STORED[types])
     want, taps = x.astype(np.float64), []
     for i, n in enumerate(size):
         m = data.draw(st.integers(1, 60 if i == rank - 1 else 5))
@@ -134,11 +137,17 @@ def test_interpolation(data, isa, threads, end):
         taps.append((at, weight))
     x = between_pages(x, end)
     more = data.draw(st.integers(0, 2))
-    y = between_pages(np.full((*want.shape[:-1], unit + more), 5, np.float32), end)
+    y = between_pages(np.full((*want.shape[:-1], unit + more), 5, x.dtype), end)
     part = y[..., :unit]
     with using_isa(isa):
-        Interpolation(x, part, axes, unit, taps, threads)(x, part)
-    np.testing.assert_allclose(part, want, atol=1e-4)
+        Interpolation(x, part, axes, unit, taps, threads, types)(x, part)
+        if types != "f32":
+            wide, want = x.astype(np.float32), want.astype(np.float32)
+            Interpolation(wide, want, axes, unit, taps, 1)(wide, want)
+    if types == "f32":
+        np.testing.assert_allclose(part, want, atol=1e-4)
+    else:
+        np.testing.assert_array_equal(part.copy().view(np.uint16), want.astype(x.dtype).view(np.uint16))
     assert (y[..., unit:] == 5).all()
 
 
@@ -148,11 +157,12 @@ def test_what_interpolation_refuses():
     for arguments, message in (
         ((x, y, 1, 1, [None]), "do not lead from 6 to 9"),
         ((x[:, ::2], y, 1, 1, [(at, weight)]), "not contiguous"),
-        ((x, y, 1, 2, [(at, weight)]), "expected 2 elements"), ((x, y, 1, 1, [(at + 6, weight)]), "do not lead"),
+        ((x, y, 1, 2, [(at, weight)]), "expected 2 elements"),
+        ((x, y, 1, 1, [(at, weight)], 1, "bf16"), "4 bytes"), ((x, y, 1, 1, [(at + 6, weight)]), "do not lead"),
         ((x, y, 1, 1, [(9 - np.arange(9)[None].repeat(2, 0) // 2, weight)]), "do not lead|descend"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
-            Interpolation(*arguments, 1)
+            Interpolation(*arguments[:5], 1, *arguments[6:])
 
 
 @st.composite

@@ -5,6 +5,8 @@ import numpy as np
 
 from .operation import Operation
 
+WIDTHS: dict[str, int]
+
 class Interpolation(Operation):
     def __init__(
         self,
@@ -14,6 +16,7 @@ class Interpolation(Operation):
         unit: int,
         taps: Sequence[tuple[np.ndarray, np.ndarray] | None],
         threads: int,
+        types: str = "f32",
     ) -> None: ...
 
 def fits(taps: Any, n: int, m: int) -> bool: ...

@@ -22,10 +22,11 @@ cdef enum:
     BLOCK_ROWS = 16           # rows of y whose pixels are interpolated together,
     BLOCK_BYTES = 16 << 10    # and what they are computed from
     ITEM = sizeof(float)
+WIDTHS = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 cdef class Interpolation(Operation):
-    """``y = sum over taps of weight * x`` along some axes of float32, each of its own.
+    """``y = sum over taps of weight * x`` along some axes of real numbers, each of its own.
 
     Parameters
     ----------
@@ -37,6 +38,8 @@ cdef class Interpolation(Operation):
     taps : sequence of (ndarray, ndarray) or None
         By interpolated axis, one to three: indices and weights, both (taps, extent of y); None: the axis is that of x.
     threads : int
+    types : {"f32", "bf16", "f16"}
+        Sums are of f32, and rounded once.
     """
 
     cdef lk_blend_rows_fn sum_rows
@@ -50,6 +53,7 @@ cdef class Interpolation(Operation):
     cdef const float *weight[2]
     cdef int64_t x_elements, y_pixels  # of a row
     cdef int64_t unit, y_step         # elements of a pixel; bytes from a pixel of y to the next
+    cdef int item                     # bytes of an element of x and y
     cdef int64_t pixel_taps           # pixels that are summed
     cdef int64_t buffer, block        # bytes of a row in a buffer, and rows
     cdef const int64_t *x_outer       # offsets
@@ -57,18 +61,19 @@ cdef class Interpolation(Operation):
     cdef const int32_t *pixel_at      # elements; NULL: the pixels of a row are those of x
     cdef const float *pixel_weight
 
-    def __init__(self, ndarray x not None, ndarray y not None, int axes, int64_t unit, taps, int threads):
+    def __init__(self, ndarray x not None, ndarray y not None, int axes, int64_t unit, taps, int threads,
+                 str types="f32"):
         cdef const lk_kernel *row
         cdef int i, rank = <int>len(taps)
         self.bind((x, y))
-        self.outer, self.unit = 0, unit
+        self.outer, self.unit, self.item = 0, unit, WIDTHS[types]
         x_shape, x_strides = (<object>x).shape, (<object>x).strides
         y_shape, y_strides = (<object>y).shape, (<object>y).strides
-        if x.itemsize != ITEM or y.itemsize != ITEM or not 1 <= rank <= 3 or x.ndim != y.ndim or axes + rank > x.ndim:
+        if x.itemsize != self.item or y.itemsize != self.item or not 1 <= rank <= 3 or x.ndim != y.ndim or axes + rank > x.ndim:
             raise ValueError(f"interpolation: {x_shape} and {y_shape} of {x.itemsize} bytes, along {rank} axes from {axes} on")
         last = axes + rank - 1
-        if not (is_contiguous(x_shape[last:], x_strides[last:], ITEM)
-                and is_contiguous(y_shape[last + 1:], y_strides[last + 1:], ITEM)):
+        if not (is_contiguous(x_shape[last:], x_strides[last:], self.item)
+                and is_contiguous(y_shape[last + 1:], y_strides[last + 1:], self.item)):
             raise ValueError(f"interpolation: strides {x_strides} and {y_strides}: pixels are not contiguous")
         if int(np.prod(x_shape[last + 1:])) != unit:
             raise ValueError(f"interpolation: pixels of {x_shape[last + 1:]}, expected {unit} elements")
@@ -79,7 +84,7 @@ cdef class Interpolation(Operation):
             if (of_axis is None and n != m) or (of_axis is not None and not fits(of_axis, n, m)):
                 raise ValueError(f"interpolation: indices and weights do not lead from {n} to {m}")
         self.x_elements, self.y_pixels = x_shape[last] * unit, y_shape[last]
-        self.y_step = y_strides[last] if y_shape[last] > 1 else unit * ITEM
+        self.y_step = y_strides[last] if y_shape[last] > 1 else unit * self.item
         for i in range(2):
             self.count[i], self.taps[i], self.at[i], self.weight[i], self.y_rows[i] = 1, 1, NULL, NULL, 0
             axis = last - 2 + i
@@ -92,6 +97,8 @@ cdef class Interpolation(Operation):
         if self.taps[0] * self.taps[1] > MAX_ROWS:
             raise ValueError(f"interpolation: sums of {self.taps[0] * self.taps[1]} rows, at most {MAX_ROWS}")
         self.pixel_at, self.pixel_taps = NULL, 1
+        if taps[rank - 1] is None and self.item < ITEM:  # sums of rows are rounded as pixels of one tap
+            taps[rank - 1] = np.arange(y_shape[last])[None], np.ones((1, y_shape[last]), np.float32)
         if taps[rank - 1] is not None:
             at, weight = taps[rank - 1]
             if (np.diff(at, axis=1) < 0).any():
@@ -102,9 +109,9 @@ cdef class Interpolation(Operation):
         self.outer = int(np.prod(x_shape[:axes], dtype=np.int64))
         self.x_outer = <const int64_t *>self.keep(offsets(outer, 1), np.int64)
         self.y_outer = <const int64_t *>self.keep(offsets(outer, 2), np.int64)
-        row = best_row(LK_BLEND_ROWS, "f32")
+        row = best_row(LK_BLEND_ROWS, types)
         self.sum_rows, lanes = <lk_blend_rows_fn>row.fn, row.lanes
-        row = best_row(LK_BLEND_PIXELS, "f32")
+        row = best_row(LK_BLEND_PIXELS, types)
         self.sum_pixels = <lk_blend_pixels_fn>row.fn
         rows = self.outer * self.count[0] * self.count[1]
         self.threads = <int>min(threads_for(threads, 2.0 * y.size * ITEM * self.pixel_taps), rows)
@@ -163,7 +170,7 @@ cdef class Interpolation(Operation):
         sums.x, sums.weight, sums.taps, sums.count, sums.y = rows, weight, n, self.x_elements, to
         if self.pixel_at == NULL:
             self.sum_into_row(&sums, to)
-        elif n > 1 or weight[0] != 1:
+        elif n > 1 or weight[0] != 1 or self.item < ITEM:
             self.sum_rows(&sums)
         elif self.unit == 1:  # vectors beyond the end of a row are read then
             memcpy(to, rows[0], self.x_elements * ITEM)

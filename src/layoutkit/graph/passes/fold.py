@@ -23,14 +23,15 @@ from .recurrent import recurrent_products
 from .rewriting import Knowledge
 from .shuffles import shuffles
 from .tables import bytes_as_tables
+from .tokens import transposes_at_images
 
 PASSES = (
     moved_as_numbers, kept_as_integers, filters_as_numbers, bytes_as_tables, fold_constants, recurrent_products,
     einsums_as_products, attentions_as_products, constants_into_attributes, shuffles, remove_identities, activations,
     pads_into_convolutions, equal_nodes, group_normalisations, spelled_normalisations, parameters_into_normalisations,
     channels_in_place, parameters_into_normalisations, attention, scales_and_biases_into_products,
-    views_into_products, as_affine, affine_into_makers, affine_into_makers, residuals, means_as_pooling,
-    activations_into_epilogues, choices_as_sums,
+    views_into_products, transposes_at_images, as_affine, affine_into_makers, affine_into_makers, residuals,
+    means_as_pooling, activations_into_epilogues, choices_as_sums,
 )  # fmt: skip
 
 

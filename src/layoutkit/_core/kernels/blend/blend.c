@@ -1,5 +1,6 @@
 /* blend_rows_<type>, blend_pixels_<type>: weighted sums for interpolation; see blend.h.
  *
+ * Of narrow numbers rows are widened on their way to sums, and sums of pixels are rounded: between the two they are f32.
  * Pixels of one element: the elements that a vector of results reads are mostly within one vector or two, so each tap is a
  * shuffle of these, the same in all rows. Where they are farther apart (an image becomes smaller), halves of the results are
  * found like that; still farther, they are loaded one by one.
@@ -17,13 +18,13 @@ LK_INLINE void sum_vectors(const lk_blend_rows *p, const int taps, int64_t i, co
     char *y = p->y + i * LK_ITEM;
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
-        sum[k] = weight[0] * load_reals(p->x[0] + (i + k * LK_LANES) * LK_ITEM, k + 1 < vectors ? LK_LANES : n);
+        sum[k] = weight[0] * load_numbers(p->x[0] + (i + k * LK_LANES) * ITEM, k + 1 < vectors ? LK_LANES : n, ELEMENT);
     for (int t = 1; t < taps; t++) {
-        const char *x = p->x[t] + i * LK_ITEM;
+        const char *x = p->x[t] + i * ITEM;
         const vf w = weight[t] - (vf){};
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++)
-            sum[k] = fused(w, load_reals(x + k * LK_LANES * LK_ITEM, k + 1 < vectors ? LK_LANES : n), sum[k]);
+            sum[k] = fused(w, load_numbers(x + k * LK_LANES * ITEM, k + 1 < vectors ? LK_LANES : n, ELEMENT), sum[k]);
     }
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
@@ -66,7 +67,7 @@ LK_INLINE void blend_units(const lk_blend_pixels *p, const char *x, char *y, con
             vf sum = weight[j] * load_reals(x + (at[j] + c) * LK_ITEM, n);
             for (int t = 1; t < taps; t++)
                 sum = fused(weight[t * count + j] - (vf){}, load_reals(x + (at[t * count + j] + c) * LK_ITEM, n), sum);
-            store_reals(y + c * LK_ITEM, sum, n);
+            store_numbers(y + c * ITEM, sum, n, ELEMENT);
         }
 }
 
@@ -89,7 +90,10 @@ LK_INLINE void one_by_one(const lk_blend_pixels *p, const char *from, char *y, i
         real sum = weight[j] * x[p->at[j]];
         for (int t = 1; t < taps; t++)
             sum = fused_one(weight[t * count + j], x[p->at[t * count + j]], sum);
-        *(real *)(y + j * p->y_step) = sum;
+        if (NARROW)
+            store_numbers(y + j * p->y_step, sum - (vf){}, 1, ELEMENT);
+        else
+            *(real *)(y + j * p->y_step) = sum;
     }
 }
 
@@ -102,7 +106,7 @@ LK_INLINE void blend_vector(const lk_blend_pixels *p, int64_t j, int64_t first, 
     vi order[MAX_TAPS];
     vf weight[MAX_TAPS];
     const char *x = p->x + first * LK_ITEM;
-    char *y = p->y + j * LK_ITEM;
+    char *y = p->y + j * ITEM;
     const int64_t x_row = p->x_row, y_row = p->y_row;
 #pragma GCC unroll 4
     for (int t = 0; t < taps; t++) {
@@ -124,7 +128,7 @@ LK_INLINE void blend_vector(const lk_blend_pixels *p, int64_t j, int64_t first, 
             else
                 sum = weight[t] * v;
         }
-        *(vf *)y = sum;
+        store_numbers(y, sum, LK_LANES, ELEMENT);
     }
 }
 
@@ -143,7 +147,7 @@ LK_INLINE void blend_halves(const lk_blend_pixels *p, int64_t j, int64_t first, 
         weight[t] = *(const vf *)((const real *)p->weight + t * p->count + j);
     }
     const char *x = p->x;
-    char *y = p->y + j * LK_ITEM;
+    char *y = p->y + j * ITEM;
     for (int64_t i = 0; i < p->rows; i++, x += p->x_row, y += p->y_row) {
         const char *const a = x + first * LK_ITEM, *const b = x + second * LK_ITEM;
         const vi a0 = *(const vi *)a, a1 = *(const vi *)(a + LK_VB), b0 = *(const vi *)b, b1 = *(const vi *)(b + LK_VB);
@@ -157,7 +161,7 @@ LK_INLINE void blend_halves(const lk_blend_pixels *p, int64_t j, int64_t first, 
             else
                 sum = weight[t] * both;
         }
-        *(vf *)y = sum;
+        store_numbers(y, sum, LK_LANES, ELEMENT);
     }
 }
 
@@ -173,7 +177,7 @@ LK_INLINE void blend_near(const lk_blend_pixels *p, int64_t j, int64_t first, co
 LK_INLINE int blend_vectors(const lk_blend_pixels *p)
 {
     const int64_t last = p->count - LK_LANES;
-    if (p->taps > MAX_TAPS || p->y_step != LK_ITEM || last < 0)
+    if (p->taps > MAX_TAPS || p->y_step != ITEM || last < 0)
         return 0;
     for (int64_t begin = 0; begin < p->count; begin += LK_LANES) {
         const int64_t j = MIN(begin, last);

@@ -8,6 +8,7 @@
  * blend_rows:    y[i] = sum over t of weight[t] * x[t][i]                       t < taps, i < count
  * blend_pixels:  y[j][c] = sum over t of weight[t*count + j] * x[at[t*count + j] + c]   t < taps, j < count, c < unit
  *
+ * Weights are reals, and so are y of rows and x of pixels; x of rows and y of pixels are numbers of the row's type.
  * `at` counts elements and does not descend along j for any t; pixels of y are y_step bytes apart. So are each of `rows`, x_row
  * and y_row bytes apart. Where `unit` is 1, two vectors from any element of x that is read may be read, too. `taps` is at
  * least 1. */

@@ -37,8 +37,8 @@ def is_taken(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 
 def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Whether a node interpolates float32 along at most three neighbouring axes, none of them of channels where these
-    lie together."""
+    """Whether a node interpolates real numbers along at most three neighbouring axes, none of them of channels where
+    these lie together."""
     x, y, along = known[node.inputs[0]], known[node.outputs[0]], node.attributes.get("along")
     if node.op != "Resize" or node.attributes.get("mode") not in ("linear", "cubic") or not along or x.dtype != F32:
         return False
@@ -79,6 +79,6 @@ def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 KERNELS = {
     **dict.fromkeys(ORDERS, Kernel(is_reordered)),
     **dict.fromkeys(TAKING, Kernel(is_taken, strided=True)),
-    "Resize": Kernel(is_resized, strided=False),
+    "Resize": Kernel(is_resized, strided=True, any_reals=True),
     "ChannelShuffle": Kernel(is_shuffle),
 }

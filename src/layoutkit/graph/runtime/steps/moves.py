@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
+from ...._core.nests.axes import is_contiguous
 from ...._core.nests.blend import Interpolation
 from ...._core.nests.operation import Operation
 from ...._core.nests.reorder_operation import ReorderOperation
@@ -13,13 +15,13 @@ from ...._core.nests.take import Take
 from ....memory.arrays import reshaped
 from ....reorders.binding import compiled
 from ...ir import Node
-from ...layout.factors import FLOAT, array_type
+from ...layout.factors import array_type
 from ...operators.indices import TAKING, in_layout, indices_of
 from ...operators.kernels.moves import ORDERS
 from ...operators.layouts import LAST, PLAIN, layouts_of
 from ...operators.moves import order_of
 from ...operators.resize import resized, sampling_weights
-from .building import Build, Building, contiguously
+from .building import ROW_TYPES, Build, Building, contiguously, real_type
 
 
 def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -71,13 +73,20 @@ def _resize(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     }
     axes = range(min(along), max(along) + 1)
     first = axes.start - (kind == LAST)
-    operand, result = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
+    real = real_type(known[node.outputs[0]])
+    operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
 
     def make(x: np.ndarray, y: np.ndarray) -> Operation:
-        unit = prod(x.shape[first + len(axes) :])
-        return Interpolation(x, y, first, unit, [along.get(axis) for axis in axes], threads)
+        inner = first + len(axes)
+        taps, types = [along.get(axis) for axis in axes], ROW_TYPES[real.dtype]
+        return Interpolation(x, y, first, prod(x.shape[inner:]), taps, threads, types)
 
-    program.operation(node, contiguously(make, threads), (operand,), (result,))
+    def bound(x: np.ndarray, y: np.ndarray) -> Operation | Callable[..., None]:
+        inner = first + len(axes)
+        in_place = x.flags.c_contiguous and is_contiguous(y.shape[inner:], y.strides[inner:], y.itemsize)
+        return make(x, y) if in_place else contiguously(make, threads)(x, y)
+
+    program.operation(node, bound, (operand,), (result,))
 
 
 def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
