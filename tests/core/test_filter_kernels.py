@@ -18,6 +18,7 @@ DTYPES = {
 }  # fmt: skip
 NARROW = ["u8", "s8", "u16", "s16", "f32"]
 EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)
+LINE_SUMS = 9
 NONE, MEAN, WHOLE, CAST = range(4)
 
 
@@ -199,6 +200,47 @@ def test_weigh_integers(kernel, taps, count, kind, data, end):
     fixed = fixed_of(kind, weight, dtype)
     assert fixed is not None
     check_integers(kernel, x, weight, kind, fixed, end, data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize("kernel", [k for k in INTEGERS if k.types in ("u8", "u16")], ids=lambda k: k.name)
+@fewer(3)
+@given(st.integers(0, 9) | st.just(127), counts, st.integers(1, 5), st.booleans(), st.data(), ends)
+def test_smooth_bands(kernel, half, count, rows, line, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    dtype, taps = np.dtype(DTYPES[kernel.types]), 2 * half + 1
+    line = line and dtype == np.uint8
+    weight = rng.random(half + 1) + 0.1
+    weight /= 2 * weight.sum() - weight[0]  # of a constant window the sum is near that
+    if data.draw(st.booleans()):
+        weight[1:][::2] = 0
+    fixed = fixed_of(SUMS, weight, dtype)
+    if not (fixed and fixed.smooth):  # e.g. one weight of 1
+        return
+    most = np.iinfo(dtype).max
+    shape = (1, count + 2 * half) if line else (taps + rows - 1, count)
+    x = rng.integers(0, most, shape, dtype, endpoint=True)
+    for value in (0, most):  # parts that are constant: sums are near whole numbers
+        x[:, rng.random(x.shape[1]) < data.draw(st.sampled_from([0, 0.1, 0.9]))] = value
+    if data.draw(st.booleans()):
+        x[..., : count // 2 + half] = data.draw(st.sampled_from([0, 1, 77, most]))
+    at, _held = guarded_rows(x, end)
+    wide = x.astype(np.float64)
+    rows = 1 if line else rows
+    size = count * dtype.itemsize
+    pitch = size + data.draw(st.sampled_from([0, -size % 64]))  # where rows are aligned alike
+    y = guarded(np.full((rows - 1) * pitch + size, 0xA5, np.uint8), end)
+    harness.run(
+        kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, end=CAST, size=1,
+        rows=rows, kind=LINE_SUMS if line else BAND_SUMS, element=TYPES[kernel.types], to=TYPES[kernel.types],
+        y_row=pitch, fixed=fixed.words, fraction=fixed.fraction, doubt=fixed.doubt, ahead=at[0],
+        stream=data.draw(st.booleans()),
+    )  # fmt: skip
+    for r in range(rows):
+        window = [wide[0, t : t + count] if line else wide[r + t] for t in range(taps)]
+        want = weight[0] * window[half]
+        for t in range(half):
+            want = want + weight[t + 1] * (window[t] + window[taps - 1 - t])
+        np.testing.assert_array_equal(y.array[r * pitch : r * pitch + size].view(dtype), want.astype(dtype))
 
 
 @pytest.mark.parametrize("kind", [EACH, SUMS, DIFFERENCES])

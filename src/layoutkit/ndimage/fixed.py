@@ -21,6 +21,7 @@ class Fixed:
     words: np.ndarray
     fraction: int
     doubt: int
+    smooth: bool = False  # a result is not negative, and fits: LK_WEIGH_BAND_SUMS and LK_WEIGH_LINE_SUMS make it
 
 
 def fixed_of(kind: int, weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
@@ -47,7 +48,15 @@ def fixed_of(kind: int, weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
     if 2 * doubt * LEAST_SHARE > 1 << most:
         return None
     high = (whole.astype(np.int64) + (1 << WORD - 1)) >> WORD
-    return Fixed(_paired(high, whole.astype(np.int64) - (high << WORD)), most, doubt)
+    words = _paired(high, whole.astype(np.int64) - (high << WORD))
+    return Fixed(words, most, doubt, _smooth(kind, weights, dtype, doubt / 2**most))
+
+
+def _smooth(kind: int, weights: np.ndarray, dtype: np.dtype, doubt: float) -> bool:
+    """Whether windows are mirrored, and their sums as far as they are in doubt in the range of an unsigned type."""
+    if kind != w.SUMS or dtype.kind != "u" or np.min(weights) < 0:
+        return False
+    return (weights[0] + 2 * float(np.sum(weights[1:]))) * np.iinfo(dtype).max + 2 * doubt < 1 << 8 * dtype.itemsize
 
 
 def _paired(high: np.ndarray, low: np.ndarray) -> np.ndarray:

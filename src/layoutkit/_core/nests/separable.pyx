@@ -282,5 +282,5 @@ cdef class Separable(SeparablePlan):
             return
         for t in range(c.taps):
             table[t] = first + points.place[t] * unit
-        c.x, c.y, c.count, c.stream = table, to, count, self.streams and self.cast == NULL
+        c.x, c.y, c.count, c.rows, c.stream = table, to, count, 1, self.streams and self.cast == NULL
         self.combine(&c)

@@ -37,7 +37,11 @@
  *   lower 16 bits and that of term 2 * k + 1 in its upper ones; fixed[2 * k + 1] has their low words. Sums that differ from a
  *   whole number by at most `doubt` * 2^-fraction are made again of doubles. If `doubt` is 0, the low words are 0 and sums
  *   are exact. u8 and u16 have also
- *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements. All four have
+ *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements; where no weight
+ *   is negative, sums and twice their doubt are of the element's range, and `doubt` is not 0,
+ *   LK_WEIGH_BAND_SUMS    as those of reals; fixed and weight as of LK_WEIGH_SUMS
+ *   LK_WEIGH_LINE_SUMS    of u8: one result of them, of row 0 alone: row t is that from its element t on
+ *   All four have
  *   LK_WEIGH_HALVES: of one, two or four rows of 2 * count elements, y[i] = the mean of all x[t][2 * i] and x[t][2 * i + 1],
  *   rounded to the nearest whole number, halves away from 0; no other field is read.
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
@@ -77,7 +81,7 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
-    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS,
+    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS, LK_WEIGH_LINE_SUMS,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

@@ -62,6 +62,20 @@ LK_INLINE shorts joined(longs low, longs high)
 #endif
 }
 
+/* Likewise of numbers that are not negative and fit: in bytes, or in words. */
+LK_INLINE shorts joined_naturals(longs low, longs high, const int e)
+{
+#if defined(__AVX2__)
+    (void)e;
+    return (shorts)WHOLE_OP(packus, epi32)((whole_native)low, (whole_native)high);
+#elif defined(WHOLE_OP)
+    return e == LK_U8 ? (shorts)WHOLE_OP(packs, epi32)((whole_native)low, (whole_native)high) : joined(low, high);
+#else
+    (void)e;
+    return joined(low, high);
+#endif
+}
+
 /* The lower and the upper bytes of words. */
 typedef struct {
     shorts low, high;
@@ -107,15 +121,14 @@ LK_INLINE void add_products(word_sums *sums, byte_words a, byte_words b, const i
     }
 }
 
-/* Bits of lanes within `doubt` of a multiple of mask + 1 other than 0; what is near 0 is cast to 0 on both sides of it. */
-LK_INLINE uint32_t in_doubt(longs v, int32_t doubt, int32_t mask)
+/* Bits of lanes at most `most` above a multiple of mask + 1. */
+LK_INLINE uint32_t near_multiple(ulongs v, int32_t most, int32_t mask)
 {
-    const ulongs moved = (ulongs)(v + doubt), most = (uint32_t)(2 * doubt) - (ulongs){};
+    const ulongs rest = v & (uint32_t)mask, limit = (uint32_t)most - (ulongs){};
 #if defined(__AVX512BW__)
-    const __mmask16 far = _mm512_cmpgt_epu32_mask((__m512i)moved, (__m512i)most);
-    return _mm512_mask_cmple_epu32_mask(far, (__m512i)(moved & (uint32_t)mask), (__m512i)most);
+    return _mm512_cmple_epu32_mask((__m512i)rest, (__m512i)limit);
 #else
-    const longs near = (longs)((moved & (uint32_t)mask) <= most) & (longs)(moved > most);
+    const longs near = (longs)(rest <= limit);
 #if defined(__AVX2__)
     return (uint32_t)_mm256_movemask_ps((__m256)near);
 #elif defined(__SSE2__)
@@ -126,6 +139,18 @@ LK_INLINE uint32_t in_doubt(longs v, int32_t doubt, int32_t mask)
         bits |= (near[k] & 1u) << k;
     return bits;
 #endif
+#endif
+}
+
+/* Bits of lanes within `doubt` of a multiple of mask + 1 other than 0; what is near 0 is cast to 0 on both sides of it. */
+LK_INLINE uint32_t in_doubt(longs v, int32_t doubt, int32_t mask)
+{
+    const ulongs moved = (ulongs)(v + doubt), most = (uint32_t)(2 * doubt) - (ulongs){};
+#if defined(__AVX512BW__)
+    const __mmask16 far = _mm512_cmpgt_epu32_mask((__m512i)moved, (__m512i)most);
+    return _mm512_mask_cmple_epu32_mask(far, (__m512i)(moved & (uint32_t)mask), (__m512i)most);
+#else
+    return near_multiple(moved | (ulongs)((longs)(moved <= most) & mask), 2 * doubt, mask);
 #endif
 }
 
@@ -357,11 +382,15 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
         MEAN(p->count - lanes, 1, p->stream ? STORE_END : STORE_ALL);
 }
 
+#include "smooth.h"
+
 LK_INLINE void weigh_whole(const lk_combine *p, const int e)
 {
     const int exact = p->doubt == 0;
     if (p->kind == LK_WEIGH_HALVES)
         halve_rows(p, e);
+    else if ((e == LK_U8 || e == LK_U16) && (p->kind == LK_WEIGH_BAND_SUMS || p->kind == LK_WEIGH_LINE_SUMS))
+        smooth(p, e);
     else if (p->count < LK_VB / bytes_of(e) || (p->kind == LK_WEIGH_PLAIN && p->size < 2))
         made_of_doubles(p, 0, p->count);
     else if (p->kind == LK_WEIGH_PLAIN)
