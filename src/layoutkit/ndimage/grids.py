@@ -70,10 +70,12 @@ def taps_of(points: np.ndarray, elements: np.ndarray) -> Taps:
     """The elements around points along an axis, and their weights."""
     below = np.floor(points)
     first = below.astype(np.int64) + MARGIN
-    indices = np.stack([elements[first], elements[first + 1]])
-    order = np.argsort(indices, 0, kind="stable")  # behind the last one may stand the one before it
-    weights = np.stack([1 - (points - below), points - below])
-    return np.take_along_axis(indices, order, 0), np.take_along_axis(weights, order, 0)
+    share = points - below
+    indices, weights = np.stack([elements[first], elements[first + 1]]), np.stack([1 - share, share])
+    turned = indices[0] > indices[1]  # behind the last one may stand the one before it
+    if turned.any():
+        indices, weights = (np.where(turned, a[::-1], a) for a in (indices, weights))
+    return indices, weights
 
 
 def exact(taps: Sequence[Taps], bits: int) -> bool:
