@@ -67,6 +67,17 @@ def bits(y):
 
 
 @st.composite
+def kernels(draw, m, rank):
+    """Mostly of 3 taps, and what is cut into pieces of them; one row or column, but with stride 2."""
+    high, wide = (draw(st.sampled_from([3, 3, 3]) | st.integers(3, 12)) for _ in range(2))
+    if rank == 1:
+        return (wide,)
+    depth = (draw(st.integers(1, 3)),) * (rank - 2)
+    one = [] if m == STRIDED else [(1, wide), (high, 1)]
+    return depth + draw(st.sampled_from([(high, wide)] * 3 + one))
+
+
+@st.composite
 def problems(draw):
     m = draw(st.sampled_from(TILES))
     rank = draw(st.sampled_from([2, 2, 3] if m == STRIDED else [1, 2, 2, 2, 3]))
@@ -75,10 +86,10 @@ def problems(draw):
     def per_axis(lo, hi):
         return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
 
-    kernel = {1: (3,), 2: draw(st.sampled_from([(3, 3), (3, 3), (1, 3)])), 3: (draw(st.integers(1, 3)), 3, 3)}[rank]
+    kernel = draw(kernels(m, rank))
     dilation = draw(st.sampled_from([(1,) * rank, per_axis(1, 4), per_axis(1, 20)]))
     if m == STRIDED:
-        kernel, dilation = (*kernel[:-2], 3, 3), (*dilation[:-2], 1, 1)
+        dilation = (*dilation[:-2], 1, 1)
     return dict(
         n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
         oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
@@ -118,7 +129,7 @@ def test_any_problem_in_any_layout(c):
 @given(problems())
 def test_filters_that_are_expanded(c):
     """While they are multiplied: of any problem, although only large ones take that way; the same for any threads."""
-    assume(has_outputs(c) and c["ic"] and c["m"] != STRIDED)
+    assume(has_outputs(c) and c["ic"] and c["m"] != STRIDED and max(c["kernel"]) == 3)
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
     w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
@@ -231,8 +242,8 @@ def test_threads_do_not_change_a_bit(m, dst, ic, size):
 def test_any_cut_gives_the_same_bits(data):
     """Groups of any number of tiles, none among them, and blocks of any number of panels."""
     draw = data.draw
-    m, kernel = draw(st.sampled_from(TILES)), draw(st.sampled_from([(3, 3), (1, 3)]))
-    kernel = (3, 3) if m == STRIDED else kernel
+    m = draw(st.sampled_from(TILES))
+    kernel = draw(kernels(m, 2))
     n, ic, oc, high, wide = (draw(st.integers(1, most)) for most in (3, 20, 200, 20, 30))
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((n, ic, high, wide), np.float32)
@@ -344,7 +355,11 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
         (dict(stride=3), "winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for (3, 3)"),
         (dict(stride=(1, 2)), "stride 1, of 3x3 without dilation for stride 2 as well, not for (1, 2)"),
         (dict(stride=2, dilation=2), "stride 1, of 3x3 without dilation for stride 2 as well, not for (2, 2)"),
-        (dict(w=np.ones((8, 8, 5, 5), np.float32)), "winograd is for kernels of 3 and 3x3, not of 5x5"),
+        (
+            dict(w=np.ones((8, 8, 2, 3), np.float32)),
+            "winograd is for kernels of 3 to 12 along one or both of the last axes, not of 2x3",
+        ),
+        (dict(w=np.ones((8, 8, 1, 1), np.float32)), "along one or both of the last axes, not of 1x1"),
         (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here on "),
         (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),
     ],
@@ -367,6 +382,13 @@ def test_strided_choice():
     for c, size, chosen in ((64, 112, True), (128, 56, True), (256, 28, True), (3, 224, False), (8, 64, False)):
         op = lk.Conv2d(np.ones((2 * c, c, 3, 3), np.float32), stride=2, padding=1, layout="NHWC", threads=1)
         assert ("winograd" in op.plan((1, c, size, size)).choices[0].candidate.name) == chosen
+
+
+@pytest.mark.parametrize("kernel, dilation", [((5, 5), 1), ((7, 7), 1), ((1, 7), 1), ((7, 1), 1), ((1, 11), 3)])
+def test_larger_kernels_are_chosen(kernel, dilation):
+    """As sums of pieces of 3 taps along an axis."""
+    op = lk.Conv2d(np.ones((128, 128, *kernel), np.float32), dilation=dilation, layout="NHWC", threads=1)
+    assert "winograd F(4,3)" in op.plan((1, 128, 64, 64)).choices[0].candidate.name
 
 
 def test_forced():

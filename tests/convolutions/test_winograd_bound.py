@@ -1,6 +1,7 @@
 """Winograd's error stays within `winograd.error_bound`: searched for by a hill climb, nearly met by a construction."""
 
 import itertools
+from math import prod
 
 import numpy as np
 import pytest
@@ -134,7 +135,8 @@ def population(rng, count, shape, rows):
 
 def climb(rng, m, channels, kernel, isa, rounds, start=None, many=48, kept=8):
     """The most of the bound that was reached: images of a tile each, the best mutated again and again."""
-    size = tuple(winograd_matrices.inputs_of(m) if k == 3 else k for k in kernel)
+    deep = len(kernel) - 2
+    size = tuple(k if i < deep or k == 1 else winograd_matrices.inputs_of(m) + k - 3 for i, k in enumerate(kernel))
     t = winograd_matrices.algorithm(m)
     bt, g = winograd.as_array(t.BT), winograd.as_array(t.G)
     best, (x, w) = 0.0, start or (None, None)
@@ -155,7 +157,8 @@ def climb(rng, m, channels, kernel, isa, rounds, start=None, many=48, kept=8):
 
 
 @pytest.mark.parametrize(("m", "kernel"), [
-    (m, kernel) for m in TILES for kernel in ((3, 3), (1, 3), (3,), (2, 3, 3)) if m != STRIDED or kernel[-2:] == (3, 3)
+    (m, kernel) for m in TILES for kernel in ((3, 3), (1, 3), (3,), (2, 3, 3), (5, 4), (7,), (5, 1))
+    if m != STRIDED or min(kernel[-2:]) > 1 < len(kernel)
 ], ids=str)  # fmt: skip
 def test_no_search_exceeds_the_bound(m, kernel, seed):
     rng = np.random.default_rng((seed, m))
@@ -236,7 +239,8 @@ def tile_of(output, outputs, m):
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), [
     ((3, 3), (1, 1), (1, 1)), ((1, 3), (1, 1), (1, 1)), ((3,), (1,), (1,)), ((2, 3, 3), (2, 1, 1), (3, 1, 1)),
     ((3, 3), (1, 1), (2, 3)), ((3,), (1,), (5,)), ((1, 3), (1, 1), (4, 2)), ((3, 3), (2, 2), (1, 1)),
-    ((2, 3, 3), (1, 2, 2), (2, 1, 1)),
+    ((2, 3, 3), (1, 2, 2), (2, 1, 1)), ((5, 4), (1, 1), (1, 1)), ((4, 1), (1, 1), (2, 1)), ((4,), (1,), (2,)),
+    ((4, 5), (2, 2), (1, 1)),
 ])  # fmt: skip
 def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
     """By the obvious loop; what a hot pixel may spoil are the outputs of its tiles."""
@@ -245,13 +249,16 @@ def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
     x = rng.standard_normal((2, 4, *(7, 9, 10)[3 - rank :])) * 10.0 ** rng.integers(-3, 4, (7, 9, 10)[3 - rank :])
     w, bias = rng.standard_normal((6, 2, *kernel)), rng.standard_normal(6)
     padding = ((1, 2), (0, 1), (2, 1))[3 - rank :]
-    steps = dilation[:-2] + tuple(d if k == 3 else 1 for d, k in zip(dilation[-2:], kernel[-2:]))
+    steps = dilation[:-2] + tuple(d if k > 1 else 1 for d, k in zip(dilation[-2:], kernel[-2:]))
+    read = [k if k == 1 else -(-k // 3) * 3 for k in kernel]  # taps, the zeros of the last piece among them
+    axes = sum(k > 1 for k in kernel[-2:])
+    pieces = prod(-(-k // 3) for k in kernel[-2:]) * (kernel[0] if rank == 3 else 1)
     for m in (m for m in TILES if winograd_matrices.stride_of(m) == stride[-1]):
         given = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
         got = winograd.error_bound(x, w, m, bias=bias, **given)
         padded = np.pad(x, [(0, 0), (0, 0), *padding])
         assert got.shape == reference.conv(x, w, None, **given).shape
-        c = winograd.error_factor(m, 2, kernel[0] if rank == 3 else 1, 2 if kernel[-2:] == (3, 3) else 1)
+        c = winograd.error_factor(m, 2, pieces, axes)
         for at in np.ndindex(got.shape):
             n, o, *p = at
             seen = []
@@ -260,9 +267,11 @@ def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
                     seen.append(slice(i * stride[0], i * stride[0] + dilation[0] * (k - 1) + 1, dilation[0]))
                 else:
                     step = steps[axis]
-                    first, last = tile_of(i // step, -(-got.shape[axis + 2] // step), m) if k == 3 else (i, i)
+                    first, last = tile_of(i // step, -(-got.shape[axis + 2] // step), m) if k > 1 else (i, i)
                     by = stride[axis]
-                    seen.append(slice(i % step + by * first * step, i % step + (by * last + k - 1) * step + 1, step))
+                    seen.append(
+                        slice(i % step + by * first * step, i % step + (by * last + read[axis] - 1) * step + 1, step)
+                    )
             most = abs(padded[(n, slice(o // 3 * 2, o // 3 * 2 + 2), *seen)]).max()
             size = abs(w[o]).sum() * most
             want = c * size + winograd.SMALLEST_NORMAL + EPS * (size + abs(bias[o]))

@@ -287,7 +287,7 @@ class Filter(CheckedAttributes):
 
     def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
-        padded, ranged = self.values_matter(w.shape[-1], pads)
+        padded, ranged = self.values_matter(w.shape[2:], pads)
         if (not padded and not ranged) or (w is not self.w and self.is_ordinary):
             return self.accuracy, False
         values = self.traits if w is self.w else self.traits_of(w)
@@ -298,10 +298,10 @@ class Filter(CheckedAttributes):
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {values.why_strict}")
         return "strict", zeros
 
-    def values_matter(self, width: int, pads: Pairs) -> tuple[bool, bool]:
-        """Whether the values of so wide a filter matter because of padding, and because algorithms need them in a
-        range: Winograd's, and sums by components."""
-        winograd = width == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
+    def values_matter(self, kernel: Sequence[int], pads: Pairs) -> tuple[bool, bool]:
+        """Whether the values of a filter of so many taps matter because of padding, and because algorithms need them in
+        a range: Winograd's, and sums by components."""
+        winograd = max(kernel[-2:]) >= 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
         ranged = winograd or (self.algorithm in (AUTO, "im2col") and has_components(self.types.wide.name))
         return any(map(any, pads)), ranged and ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
 

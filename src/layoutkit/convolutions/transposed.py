@@ -284,7 +284,7 @@ class _ConvTranspose(ConvolutionBase):
     def _depends_on_values(self, shape: tuple[int, ...]) -> bool:
         """Whether the values of the filter may change what is done with an input of logical `shape`."""
         return any(
-            any(self._filter.values_matter(len(phase[-1].taps), tuple(a.padding for a in phase)))
+            any(self._filter.values_matter([len(a.taps) for a in phase], tuple(a.padding for a in phase)))
             for phase in self._phases(shape[2:])
         )
 

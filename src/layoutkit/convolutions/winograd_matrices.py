@@ -281,7 +281,7 @@ def growth(m: int, axes: int = 2) -> float:
 def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     """How many times a number is rounded on its way through F(m, 3): transforms, and the sum over channels.
 
-    `channels` are those of a group, `taps` the taps along the depth, which are summed directly.
+    `channels` are those of a group, `taps` what is summed directly: taps along the depth, times pieces of 3x3 taps.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     channels : int
         Of the input, in a group.
     taps : int, optional
-        Along the depth.
+        Along the depth, times the pieces of 3x3 (or 3) taps that the filter has.
     axes : int, optional
         1 or 2.
     """
@@ -329,7 +329,7 @@ def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bo
     channels : int
         Of the input, in a group.
     taps : int, optional
-        Along the depth.
+        Along the depth, times the pieces of 3x3 (or 3) taps that the filter has.
     axes : int, optional
         1 or 2.
     narrow : bool, optional
@@ -344,7 +344,7 @@ def error_bound(
     x: np.ndarray, w: np.ndarray, m: int, *, bias=None, stride=None, padding=None, dilation=None, groups: int = 1,
     narrow: bool = False,
 ) -> np.ndarray:  # fmt: skip
-    """The largest error that a convolution by F(m, 3) may have, output by output.
+    """The largest error that a convolution by F(m, 3), or by pieces of 3 taps, may have, output by output.
 
     Of each output, the result is within ``c * sum(abs(w)) * max(abs(x))`` of the exact one: the sum over all weights of
     its channel, the maximum over all inputs that its tile reads, c of `error_factor`. Numbers below the smallest normal
@@ -357,8 +357,8 @@ def error_bound(
     x, w, bias : ndarray
         Logical input ``(N, C, *spatial)``, filter ``(O, C / groups, *kernel)``, bias ``(O,)``.
     m : int
-        2, 4 or 6; 3 with stride 2. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in
-        1-D) of 1 x m.
+        2, 4 or 6; 3 with stride 2. A kernel of 3 or more along the last two axes makes tiles of m x m outputs, one of
+        1 x 3 (or 3 in 1-D) and more of 1 x m.
     stride, padding, dilation, groups
         One for each axis, padding as pairs (before, after). Of the last two axes the stride is that of m.
     narrow : bool
@@ -378,22 +378,23 @@ def error_bound(
     deep = (most.shape[2] - d * (kernel[0] - 1) - 1) // s + 1
     most = np.max([most[:, :, k * d :: s][:, :, :deep] for k in range(kernel[0])], axis=0)
     for axis, taps, step in zip((3, 4), kernel[1:], steps):
-        if taps == 3:
-            most = _over_tiles(most, axis, m, step)
+        if taps > 1:
+            most = _over_tiles(most, axis, m, taps, step)
     sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
     least = SMALLEST_NORMAL / TILE_EPS if narrow else SMALLEST_NORMAL
     sums = sums * np.maximum(most, least)[:, :, None]
-    c = error_factor(m, w.shape[1], kernel[0], 2 if kernel[1] == 3 else 1, narrow)
+    summed = kernel[0] * -(-kernel[1] // 3) * -(-kernel[2] // 3)
+    c = error_factor(m, w.shape[1], summed, 2 if min(kernel[1:]) > 1 else 1, narrow)
     bound = (c * sums + least).reshape(x.shape[0], w.shape[0], *most.shape[5 - axes :])
     if bias is None:
         return bound
     return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))
 
 
-def _over_tiles(x: np.ndarray, axis: int, m: int, step: int) -> np.ndarray:
+def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int, step: int) -> np.ndarray:
     """For each output along `axis`, the most of what its tile reads, `step` apart: each phase has tiles of its own."""
-    stride = stride_of(m)
-    out = max(0, (x.shape[axis] - 2 * step - 1) // stride + 1)
+    stride, read = stride_of(m), -(-taps // 3) * 3
+    out = max(0, (x.shape[axis] - (taps - 1) * step - 1) // stride + 1)
     x = np.moveaxis(x, axis, 0)
     whole, short = tiling(-(-out // step), m)
     sizes = [m] * whole + [m - 1] * short
@@ -401,7 +402,7 @@ def _over_tiles(x: np.ndarray, axis: int, m: int, step: int) -> np.ndarray:
     for phase in range(min(step, out)):
         pixels = x[phase::step]
         ends = np.cumsum(sizes, dtype=int)
-        tiles = [pixels[stride * (end - size) : stride * (end - 1) + 3].max(0) for size, end in zip(sizes, ends)]
+        tiles = [pixels[stride * (end - size) : stride * (end - 1) + read].max(0) for size, end in zip(sizes, ends)]
         most[phase::step] = np.repeat(tiles, sizes, 0)[: len(most[phase::step])]
     return np.moveaxis(most, 0, axis)
 

@@ -23,7 +23,9 @@ is transformed, and the results are added, modulo 2^32.
 U is packed, or, where it would be large and there are few tiles, expanded from the filter itself while it is multiplied:
 of a panel and some channels at a time, which stay in L2. So a quarter is read from memory.
 
-Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps.
+Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps. Larger
+kernels are cut into pieces of 3 x 3 taps (1 x 3), the last ones with zeros, that are summed in the same way: the V of a piece
+is that of inputs 3 taps farther.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
@@ -102,8 +104,8 @@ cdef class Winograd(Executor):
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles;
-        stride (any, 1, 1), or (any, 2, 2) for 3 x 3 tiles.
+        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3 or more, 3 or more), or
+        (any, 1, 3 or more) for 1 x m tiles; stride (any, 1, 1), or (any, 2, 2) for 3 x 3 tiles.
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
     table : ndarray
@@ -145,7 +147,9 @@ cdef class Winograd(Executor):
     cdef int64_t cols, y_block, y_block_stride
     cdef int mh, mw, nh, nw
     cdef int stride                 # along height and width; as many products only the last output of a tile takes
-    cdef int64_t products, taps
+    cdef int64_t products
+    cdef int64_t pieces[2]          # of 3 taps, along height and width
+    cdef int64_t taps               # along the depth, times pieces
     cdef int64_t step[2]            # pixels from output to output of a tile, along height and width
     cdef int64_t phases[2]
     cdef int64_t high[2]            # tiles of a phase along height: whole ones, short ones
@@ -188,6 +192,9 @@ cdef class Winograd(Executor):
             i = min(i, part // self.kr)
         self.run = ceil_div(ceil_div(steps, ceil_div(steps, i)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
+        for i in range(2):
+            self.pieces[i] = ceil_div(self.g.kernel[i + 1], 3)
+            self.taps *= self.pieces[i]
         self.list_factors()
         self.expand, self.numbers = NULL, self.factors
         self.high, self.wide = high, wide
@@ -354,22 +361,24 @@ cdef class Winograd(Executor):
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
         cdef TilePosition p
-        cdef int64_t tile, tap, depth, row1
+        cdef int64_t tile, tap, depth, i, j
         t.row, t.col = self.step[0] * self.x_stride[2], self.step[1] * self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
         t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
             p = self.position(tile)
-            p.i, p.j = p.i * self.stride - g.before[1], p.j * self.stride - g.before[2]
-            row1 = min(self.nh, pixels(g.size[1] - p.i, self.step[0]))
-            t.row0 = <int>min(self.nh, pixels(-p.i, self.step[0]))
-            t.col0 = <int>min(self.nw, pixels(-p.j, self.step[1]))
-            t.col1 = <int>min(self.nw, pixels(g.size[2] - p.j, self.step[1]))
             for tap in range(self.taps):
-                depth = p.d * g.stride[0] - g.before[0] + tap * g.dilation[0]
-                t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
+                depth, j = tap // self.pieces[1], tap % self.pieces[1]
+                depth, i = depth // self.pieces[0], depth % self.pieces[0]
+                depth = p.d * g.stride[0] - g.before[0] + depth * g.dilation[0]
+                i = p.i * self.stride - g.before[1] + 3 * i * self.step[0]
+                j = p.j * self.stride - g.before[2] + 3 * j * self.step[1]
+                t.row0 = <int>min(self.nh, pixels(-i, self.step[0]))
+                t.row1 = <int>min(self.nh, pixels(g.size[1] - i, self.step[0])) if 0 <= depth < g.size[0] else 0
+                t.col0 = <int>min(self.nw, pixels(-j, self.step[1]))
+                t.col1 = <int>min(self.nw, pixels(g.size[2] - j, self.step[1]))
                 t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
-                         + p.i * self.x_stride[2] + p.j * self.x_stride[3])
+                         + i * self.x_stride[2] + j * self.x_stride[3])
                 t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.v_item
                 self.transform_in(&t)
 

@@ -18,7 +18,7 @@ from ...choosing.machine_profile import scale
 from ...choosing.threads import get_num_threads
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
-from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
+from ..geometry import Geometry, channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
@@ -44,6 +44,7 @@ PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
+MOST_TAPS = 12  # of a filter along an axis: all its pieces are transformed before they are multiplied
 READING_TILES = 3.0  # reading the filter for a group takes as long as so many tiles
 TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
 FREE_LOADS = 0.42  # loads per FMA that cost nothing
@@ -63,7 +64,7 @@ PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
 class Winograd(Algorithm):
-    """F(m x m, 3x3), and F(m, 3) for filters of one row; F(3 x 3, 3x3) of stride 2.
+    """F(m x m, 3x3), and F(m, 3) for filters of one row; F(3 x 3, 3x3) of stride 2. Larger filters are sums of pieces.
 
     `expanded`: its filter is packed as it is, and transformed while it is multiplied. So a quarter (of F(4,3)) is read
     from memory, and held there.
@@ -82,25 +83,25 @@ class Winograd(Algorithm):
         self._expanding = None if expanded or parts or m in (2, STRIDED) else Winograd(m, True)
 
     def in_network(self, p: ConvProblem) -> Algorithm:
-        if self._expanding is None or p.types.name != "f32" or geometry(p).kernel[1:] not in ((3, 3), (1, 3)):
+        if self._expanding is None or p.types.name != "f32" or turned(p).kernel[2] != 3 or pieces(p) > 1:
             return self
         tiles, _, filter_bytes = _counts(p, self.m)
         few = filter_bytes >= MIN_EXPANDED_BYTES and tiles <= MAX_EXPANDED_TILES
         axes = sum(m > 1 for m in tile(p, self.m))
-        return self._expanding if few and expands(self.m, p.ic // p.groups, geometry(p).kernel[0], axes) else self
+        return self._expanding if few and expands(self.m, p.ic // p.groups, turned(p).kernel[0], axes) else self
 
     def supports(self, p: ConvProblem) -> str | None:
-        g, integers = geometry(p), p.types.integers
+        g, integers = turned(p), p.types.integers
         kernel = "x".join(map(str, p.kernel))
-        if integers and (self.m != 4 or g.kernel[1] != 3):
+        if integers and (self.m != 4 or g.kernel[1:] != (3, 3)):
             return "winograd of integers is F(4,3) of 3x3"
         few = p.ic // p.groups * g.kernel[0] <= PART_CHANNELS
         if self.parts and (not integers or p.types.dst == p.types.sum or few):
             return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
-        if g.kernel[1:] not in ((3, 3), (1, 3)):
-            return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
+        if g.kernel[1] == 2 or g.kernel[2] < 3 or max(g.kernel[1:]) > MOST_TAPS:
+            return f"winograd is for kernels of 3 to {MOST_TAPS} along one or both of the last axes, not of {kernel}"
         # of one output `g` has stride 1 whatever it is
-        strided = p.stride[-2:] == (2, 2) and g.kernel[1] == 3 and g.dilation[1:] == (1, 1)
+        strided = p.stride[-2:] == (2, 2) and g.kernel[1] >= 3 and g.dilation[1:] == (1, 1)
         if not (strided if self.m == STRIDED else g.stride[1:] == (1, 1)):
             return f"winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for {p.stride}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
@@ -147,7 +148,7 @@ class Winograd(Algorithm):
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads, self.expanded)
         columns, lanes = columns_of(p), kernel.lanes
-        steps = -(-p.ic // p.groups // kernel.kr) * geometry(p).kernel[0]
+        steps = -(-p.ic // p.groups // kernel.kr) * taps(p)
         flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
@@ -155,11 +156,11 @@ class Winograd(Algorithm):
             far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
             + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
         )
-        vectors = -(-p.ic // p.groups // lanes) * geometry(p).kernel[0] + -(-columns // lanes)
+        vectors = -(-p.ic // p.groups // lanes) * taps(p) + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
         moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
         if self.parts:  # outputs are transformed, written and added once more for each part
-            more = geometry(p).kernel[0] * -(-p.ic // p.groups // PART_CHANNELS) - 1
+            more = turned(p).kernel[0] * -(-p.ic // p.groups // PART_CHANNELS) - 1
             outputs = products + 3 * tiles * prod(tile(p, self.m))
             moved += more * slower * p.types.sum.itemsize * outputs * p.groups * -(-columns // lanes) * lanes
         expanding = 0.0
@@ -171,22 +172,24 @@ class Winograd(Algorithm):
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def saving(self, p: ConvProblem) -> float:
-        return prod(3 * m / inputs_of(m) for m in tile(p, self.m) if m > 1)
+        of_axes = zip(tile(p, self.m), turned(p).kernel[1:])
+        return prod(m / inputs_of(m) * k / -(-k // 3) for m, k in of_axes if m > 1)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][factors][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
-        g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
+        panels = -(-columns_of(p) // kernel.nr)
         if p.types.integers:
             return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         if self.expanded:
             return pack_taps(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         gw = factors(self.m)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
-        shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
+        shape = (p.groups, len(gh) * len(gw), panels, taps(p), w.shape[1], kernel.nr)
         wide = p.types.wide
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
+        w = in_pieces(w.swapaxes(3, 4) if one_column(p) else w)
         # A view, or a phase of a transposed convolution, may have other taps.
         if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
             w = reorder(w, "abcde", "abcde")
@@ -197,14 +200,16 @@ class Winograd(Algorithm):
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
-        g = geometry(p)
+        g = turned(p)
         xs, ys = strides_of(p.src, arrays.x_strides), strides_of(p.dst, arrays.y_strides)
         ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
         padded_ic = -(-ic // block) * block
         whole = max(1, columns)
         sides = ("in", p.types.tiles), ("out", p.types.wide.tiles)
         transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
-        strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
+        of_pixels = (spatial_strides(s) for s in (xs, ys))
+        of_pixels = map(turn, of_pixels) if one_column(p) else of_pixels
+        strides = [(s[0][0].stride, *spatial) for s, spatial in zip((xs, ys), of_pixels)]
         nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name)
         table = np.array([] if p.types.integers else [float(k) for k in kernel_table(self.m)], p.types.sum)
         return core.Winograd(
@@ -231,9 +236,47 @@ def has_transforms(types: ConvTypes) -> bool:
     return bool(rows_of("winograd_in", types.tiles, registry.isa()))
 
 
+def turned(p: ConvProblem) -> Geometry:
+    """The geometry of `p`, height and width exchanged where the filter is one column: tiles are along the width."""
+    g = geometry(p)
+    return Geometry(*map(turn, g)) if one_column(p) else g
+
+
+def one_column(p: ConvProblem) -> bool:
+    """Whether the filter has several taps along the height and one along the width."""
+    return len(p.kernel) > 1 and p.kernel[-2] > 1 and p.kernel[-1] == 1
+
+
+def turn(values):
+    """Three numbers, one for each spatial axis, with the last two exchanged; anything else as it is."""
+    return (values[0], values[2], values[1]) if isinstance(values, tuple) else values
+
+
+def pieces(p: ConvProblem) -> int:
+    """How many pieces of 3x3 taps, or of 3, the last two axes of a filter are cut into."""
+    return prod(-(-k // 3) for k in turned(p).kernel[1:])
+
+
+def taps(p: ConvProblem) -> int:
+    """What is summed directly: taps along the depth, times pieces."""
+    return turned(p).kernel[0] * pieces(p)
+
+
+def in_pieces(w: np.ndarray) -> np.ndarray:
+    """Filter (O, I, depth, *kernel) -> (O, I, depth * pieces, 3 or 1, 3), the last pieces filled up with zeros."""
+    high, wide = (-(-k // 3) for k in w.shape[3:])
+    if high == wide == 1:
+        return w
+    rows = 3 if w.shape[3] > 1 else 1
+    whole = np.zeros((*w.shape[:3], high * rows, wide * 3), w.dtype)
+    whole[:, :, :, : w.shape[3], : w.shape[4]] = w
+    whole = whole.reshape(*w.shape[:3], high, rows, wide, 3).swapaxes(4, 5)
+    return np.ascontiguousarray(whole).reshape(*w.shape[:2], -1, rows, 3)
+
+
 def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
     """Filter (O, I/G, *k) -> [G][panels][depth][channels][taps][nr]."""
-    g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
+    g, panels = turned(p), -(-columns_of(p) // kernel.nr)
     w = np.ascontiguousarray(w).reshape(p.groups, p.oc // p.groups, w.shape[1], g.kernel[0], g.kernel[1] * g.kernel[2])
     packed = empty((p.groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
     of_filters = -(-w.shape[1] // kernel.nr)
@@ -244,7 +287,7 @@ def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
 
 def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
     """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr] in s16, far from the limits of its range."""
-    panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
+    panels, depth, ic = -(-columns_of(p) // kernel.nr), turned(p).kernel[0], w.shape[1]
     shape = (p.groups, TILE_SIDE**2, panels, depth, -(-ic // kernel.kr), kernel.nr, kernel.kr)
     packed = empty(shape, np.dtype(np.int16), "filter")
     of_filters = -(-p.oc // p.groups // kernel.nr)
@@ -285,12 +328,12 @@ def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
     """The tile of outputs: m x m, or 1 x m where the filter is one row."""
-    return (m if geometry(p).kernel[1] == 3 else 1), m
+    return (m if turned(p).kernel[1] > 1 else 1), m
 
 
 def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The numbers of whole and of short tiles of a phase, along height and along width."""
-    g = geometry(p)
+    g = turned(p)
     high, wide = (-(-out // step) for out, step in zip(g.out[1:], steps(p)))
     mh, mw = tile(p, m)
     return tiling(high, mh), tiling(wide, mw)
@@ -298,13 +341,13 @@ def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def steps(p: ConvProblem) -> tuple[int, int]:
     """Pixels from output to output of a tile, along height and width: so many phases are convolutions of their own."""
-    g = geometry(p)
+    g = turned(p)
     return g.dilation[1] if g.kernel[1] > 1 else 1, g.dilation[2]
 
 
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
     """The number of tiles of the output, that of products, and the bytes of the packed filter without its tails."""
-    g = geometry(p)
+    g = turned(p)
     tiles = products = p.n * g.out[0] * prod(map(min, steps(p), g.out[1:]))
     of_filter = 1
     for (whole, short), outputs in zip(tilings(p, m), tile(p, m)):
@@ -312,7 +355,7 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
         tiles *= whole + short
         products *= whole * n + short * (n - stride_of(m))
         of_filter *= len(factors(m)) if outputs > 1 else 1
-    return tiles, products, p.types.filter.itemsize * of_filter * p.ic * g.kernel[0] * (p.oc // p.groups)
+    return tiles, products, p.types.filter.itemsize * of_filter * p.ic * taps(p) * (p.oc // p.groups)
 
 
 def _vectors(columns: int, kernel: Kernel) -> float:
