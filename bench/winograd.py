@@ -1,4 +1,5 @@
-"""``python bench/winograd.py``: 3x3 convolutions, `--stride` 1 or 2, as shares of the FMA peak measured between them.
+"""``python bench/winograd.py``: convolutions, 3x3 of stride 1, or `--kernel 5 --stride 2`, as shares of the FMA peak
+measured between them.
 
 A share counts the flops of direct summation (padded taps too): above 1 is what Winograd saves. Every candidate is
 measured by itself, its filter and images as warm as its own last call left them, in several visits; of its times and
@@ -29,10 +30,10 @@ LARGE = 14  # pixels along a side: from here on layers count in the means
 
 
 def problem(channels: int, size: int, args: argparse.Namespace) -> ConvProblem:
-    """channels -> channels, 3x3, padded so that the size is divided by the stride."""
+    """channels -> channels, padded so that the size is divided by the stride."""
     return ConvProblem(
-        args.batch, channels, channels, (size,) * 2, (3, 3), (args.stride,) * 2, ((1, 1),) * 2, (1, 1), 1, args.layout,
-        args.layout, args.accuracy, types=DTYPES[args.dtype],
+        args.batch, channels, channels, (size,) * 2, (args.kernel,) * 2, (args.stride,) * 2,
+        ((args.kernel // 2,) * 2,) * 2, (1, 1), 1, args.layout, args.layout, args.accuracy, types=DTYPES[args.dtype],
     )  # fmt: skip
 
 
@@ -40,7 +41,7 @@ def shares(p: ConvProblem, dtype: str, threads: int, only: str, visits: int) -> 
     """Best share of the peak by algorithm."""
     of_x, of_w, of_y = names_of(dtype)
     x, y = numbers(p.src.physical_shape(p.src_shape), of_x), numbers(p.dst.physical_shape(p.dst_shape), of_y)
-    w, then = numbers((p.oc, p.ic, 3, 3), of_w), scaling_epilogue(p)
+    w, then = numbers((p.oc, p.ic, *p.kernel), of_w), scaling_epilogue(p)
     candidates, unit = ConvTask(p, threads, only).candidates(), p.types.peak
     least: dict[str, float] = {}
     peak = 0.0
@@ -64,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--kernel", type=int, default=3, help="taps along each axis")
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--layout", type=Layout, default=Layout("NHWC"))
     parser.add_argument("--accuracy", choices=ACCURACIES, default="standard")
@@ -73,7 +75,8 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE", help="write the shares to FILE")
     args = parser.parse_args()
     best, rows, beside = {}, [], defaultdict(list)
-    how = f"{args.layout}, batch {args.batch}, stride {args.stride}, {args.threads} thread(s), {args.accuracy}"
+    what = f"{args.kernel}x{args.kernel}, stride {args.stride}, {args.layout}, batch {args.batch}"
+    how = f"{what}, {args.threads} thread(s), {args.accuracy}"
     print(f"shares of the {args.dtype} peak, {how}")
     for channels, size in LAYERS[::-4] if args.quick else LAYERS:
         p = problem(channels, size, args)
