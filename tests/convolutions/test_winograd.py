@@ -69,7 +69,7 @@ def bits(y):
 @st.composite
 def kernels(draw, m, rank):
     """Mostly of 3 taps, and what is cut into pieces of them; one row or column, but with stride 2."""
-    high, wide = (draw(st.sampled_from([3, 3, 3]) | st.integers(3, 12)) for _ in range(2))
+    high, wide = (draw(st.sampled_from([3, 3, 3]) | st.integers(2, 16)) for _ in range(2))
     if rank == 1:
         return (wide,)
     depth = (draw(st.integers(1, 3)),) * (rank - 2)
@@ -78,8 +78,9 @@ def kernels(draw, m, rank):
 
 
 @st.composite
-def problems(draw):
-    m = draw(st.sampled_from(TILES))
+def problems(draw, whole=False):
+    """Of all that Winograd takes; `whole`: filters of one piece without a stride."""
+    m = draw(st.sampled_from(sorted(winograd.PAIRS) if whole else TILES))
     rank = draw(st.sampled_from([2, 2, 3] if m == STRIDED else [1, 2, 2, 2, 3]))
     groups = draw(st.sampled_from([1, 1, 2, 3]))
 
@@ -90,12 +91,19 @@ def problems(draw):
     dilation = draw(st.sampled_from([(1,) * rank, per_axis(1, 4), per_axis(1, 20)]))
     if m == STRIDED:
         dilation = (*dilation[:-2], 1, 1)
+        stride = (*per_axis(1, 2)[2:], 2, 2)
+    elif whole:
+        kernel = (*kernel[:-2], *draw(st.sampled_from([(3, 3), (1, 3), (3, 1)])))[-rank:]
+        stride = (*per_axis(1, 2)[2:], 1, 1)[-rank:]
+    else:
+        stride = draw(st.sampled_from([per_axis(1, 1), per_axis(1, 4)]))
+        dilation = tuple(d if s == 1 or i < rank - 2 else 1 for i, (s, d) in enumerate(zip(stride, dilation)))
     return dict(
         n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
         oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
         size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=m,
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
-        stride=(draw(st.integers(1, 2)), *strides(m)) if rank == 3 else strides(m, rank), dilation=dilation,
+        stride=stride, dilation=dilation,
         bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         end=draw(st.sampled_from(["low", "high"])),
@@ -103,8 +111,13 @@ def problems(draw):
 
 
 def has_outputs(c):
+    """Of problems that Winograd takes."""
     axes = zip(c["size"], c["padding"], c["kernel"], c["dilation"])
-    return all(size + sum(pads) > dilation * (k - 1) for size, pads, k, dilation in axes)
+    if any(size + sum(pads) <= dilation * (k - 1) for size, pads, k, dilation in axes):
+        return False
+    layout = lk.Layout({1: "NWC", 2: "NHWC", 3: "NDHWC"}[len(c["size"])])
+    attributes = (c[name] for name in ("n", "ic", "oc", "size", "kernel", "stride", "padding", "dilation", "groups"))
+    return algorithm.Winograd(c["m"]).supports(ConvProblem(*attributes, layout, layout)) is None
 
 
 @given(problems())
@@ -126,10 +139,10 @@ def test_any_problem_in_any_layout(c):
             assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
 
 
-@given(problems())
+@given(problems(whole=True))
 def test_filters_that_are_expanded(c):
     """While they are multiplied: of any problem, although only large ones take that way; the same for any threads."""
-    assume(has_outputs(c) and c["ic"] and c["m"] != STRIDED and max(c["kernel"]) == 3)
+    assume(has_outputs(c) and c["ic"])
     rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
     x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
     w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
@@ -243,7 +256,7 @@ def test_any_cut_gives_the_same_bits(data):
     """Groups of any number of tiles, none among them, and blocks of any number of panels."""
     draw = data.draw
     m = draw(st.sampled_from(TILES))
-    kernel = draw(kernels(m, 2))
+    kernel = (3, 3) if m == STRIDED else draw(st.sampled_from([(3, 3), (1, 3), (5, 1), (4, 7)]))
     n, ic, oc, high, wide = (draw(st.integers(1, most)) for most in (3, 20, 200, 20, 30))
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((n, ic, high, wide), np.float32)
@@ -352,14 +365,15 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
 @pytest.mark.parametrize(
     ("kwargs", "says"),
     [
-        (dict(stride=3), "winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for (3, 3)"),
-        (dict(stride=(1, 2)), "stride 1, of 3x3 without dilation for stride 2 as well, not for (1, 2)"),
-        (dict(stride=2, dilation=2), "stride 1, of 3x3 without dilation for stride 2 as well, not for (2, 2)"),
+        (dict(stride=3), "winograd takes as many multiplications for kernels of 3x3 with stride (3, 3)"),
+        (dict(stride=(3, 2)), "winograd takes as many multiplications for kernels of 3x3 with stride (3, 2)"),
+        (dict(stride=2, dilation=2), "has a stride or a dilation along an axis, not stride (2, 2) and dilation (2, 2)"),
         (
-            dict(w=np.ones((8, 8, 2, 3), np.float32)),
-            "winograd is for kernels of 3 to 12 along one or both of the last axes, not of 2x3",
+            dict(w=np.ones((8, 8, 1, 1), np.float32)),
+            "kernels of 2 to 16 along one or both of the last axes, not of 1x1",
         ),
-        (dict(w=np.ones((8, 8, 1, 1), np.float32)), "along one or both of the last axes, not of 1x1"),
+        (dict(w=np.ones((8, 8, 17, 3), np.float32), padding=9), "along one or both of the last axes, not of 17x3"),
+        (dict(w=np.ones((8, 8, 16, 16), np.float32), padding=9), "a kernel of 16x16 into 36 pieces, more than 32"),
         (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here on "),
         (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),
     ],
@@ -384,10 +398,13 @@ def test_strided_choice():
         assert ("winograd" in op.plan((1, c, size, size)).choices[0].candidate.name) == chosen
 
 
-@pytest.mark.parametrize("kernel, dilation", [((5, 5), 1), ((7, 7), 1), ((1, 7), 1), ((7, 1), 1), ((1, 11), 3)])
-def test_larger_kernels_are_chosen(kernel, dilation):
+@pytest.mark.parametrize("kernel, dilation, stride", [
+    ((5, 5), 1, 1), ((7, 7), 1, 1), ((1, 7), 1, 1), ((7, 1), 1, 1), ((1, 11), 3, 1), ((2, 2), 1, 1), ((4, 4), 1, 2),
+    ((5, 5), 1, 2), ((7, 7), 1, 2),
+])  # fmt: skip
+def test_other_kernels_are_chosen(kernel, dilation, stride):
     """As sums of pieces of 3 taps along an axis."""
-    op = lk.Conv2d(np.ones((128, 128, *kernel), np.float32), dilation=dilation, layout="NHWC", threads=1)
+    op = lk.Conv2d(np.ones((128, 128, *kernel), np.float32), dilation=dilation, stride=stride, layout="NHWC", threads=1)
     assert "winograd F(4,3)" in op.plan((1, 128, 64, 64)).choices[0].candidate.name
 
 

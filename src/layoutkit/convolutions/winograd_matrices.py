@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._core.nests.winograd import EXPANDED_RUN, RUN
+from .winograd_pieces import Axis, axis_pieces
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -357,10 +358,10 @@ def error_bound(
     x, w, bias : ndarray
         Logical input ``(N, C, *spatial)``, filter ``(O, C / groups, *kernel)``, bias ``(O,)``.
     m : int
-        2, 4 or 6; 3 with stride 2. A kernel of 3 or more along the last two axes makes tiles of m x m outputs, one of
-        1 x 3 (or 3 in 1-D) and more of 1 x m.
+        2, 4 or 6; 3 with stride 2. A kernel of several taps along the last two axes makes tiles of m x m outputs, one
+        of 1 x k (or k in 1-D) of 1 x m, one of k x 1 of m x 1.
     stride, padding, dilation, groups
-        One for each axis, padding as pairs (before, after). Of the last two axes the stride is that of m.
+        One for each axis, padding as pairs (before, after). With m = 3 the last two strides are 2.
     narrow : bool
         Whether transformed inputs and filters are bfloat16.
 
@@ -371,19 +372,23 @@ def error_bound(
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
-    kernel, (s, _, _), (d, *steps) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
+    kernel, strides, (d, *steps) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
     pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
     most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
     most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))
-    deep = (most.shape[2] - d * (kernel[0] - 1) - 1) // s + 1
-    most = np.max([most[:, :, k * d :: s][:, :, :deep] for k in range(kernel[0])], axis=0)
-    for axis, taps, step in zip((3, 4), kernel[1:], steps):
-        if taps > 1:
-            most = _over_tiles(most, axis, m, taps, step)
+    deep = (most.shape[2] - d * (kernel[0] - 1) - 1) // strides[0] + 1
+    most = np.max([most[:, :, k * d :: strides[0]][:, :, :deep] for k in range(kernel[0])], axis=0)
+    summed = kernel[0]
+    for axis, taps, s, step in zip((3, 4), kernel[1:], strides[1:], steps):
+        pieces = axis_pieces(taps, s, step, stride_of(m))
+        summed *= len(pieces.taps)
+        if taps == 1:
+            most = most.take(range(0, most.shape[axis], s), axis)
+        else:
+            most = _over_tiles(most, axis, m, taps, step, pieces)
     sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
     least = SMALLEST_NORMAL / TILE_EPS if narrow else SMALLEST_NORMAL
     sums = sums * np.maximum(most, least)[:, :, None]
-    summed = kernel[0] * -(-kernel[1] // 3) * -(-kernel[2] // 3)
     c = error_factor(m, w.shape[1], summed, 2 if min(kernel[1:]) > 1 else 1, narrow)
     bound = (c * sums + least).reshape(x.shape[0], w.shape[0], *most.shape[5 - axes :])
     if bias is None:
@@ -391,9 +396,10 @@ def error_bound(
     return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))
 
 
-def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int, step: int) -> np.ndarray:
-    """For each output along `axis`, the most of what its tile reads, `step` apart: each phase has tiles of its own."""
-    stride, read = stride_of(m), -(-taps // 3) * 3
+def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int, step: int, pieces: Axis) -> np.ndarray:
+    """For each output along `axis`, the most of what its tile reads, dilation `step` apart: each phase of it has tiles
+    of its own. With a stride, what lies between counts as well."""
+    stride, read = pieces.scale, pieces.last // step + 1
     out = max(0, (x.shape[axis] - (taps - 1) * step - 1) // stride + 1)
     x = np.moveaxis(x, axis, 0)
     whole, short = tiling(-(-out // step), m)

@@ -23,9 +23,9 @@ is transformed, and the results are added, modulo 2^32.
 U is packed, or, where it would be large and there are few tiles, expanded from the filter itself while it is multiplied:
 of a panel and some channels at a time, which stay in L2. So a quarter is read from memory.
 
-Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps. Larger
-kernels are cut into pieces of 3 x 3 taps (1 x 3), the last ones with zeros, that are summed in the same way: the V of a piece
-is that of inputs 3 taps farther.
+Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps. Other
+kernels and strides are cut into pieces of 3 x 3 taps (1 x 3), filled up with zeros, that are summed in the same way, see
+winograd_pieces.py: each has a V of its own, of other inputs.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
@@ -58,6 +58,7 @@ cdef enum:
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
     STRIDED = 3             # outputs along an axis of the tiles of stride 2
     MAX_PRODUCTS = 64       # of a tile
+    MAX_PIECES = 16         # of a filter along an axis
 
 RUN, EXPANDED_RUN = MAX_RUN_STEPS, MAX_EXPANDED_STEPS  # roundings are counted with them
 
@@ -104,8 +105,7 @@ cdef class Winograd(Executor):
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3 or more, 3 or more), or
-        (any, 1, 3 or more) for 1 x m tiles; stride (any, 1, 1), or (any, 2, 2) for 3 x 3 tiles.
+        Strides (n, d, h, w) of an image and a pixel; a gemm row. Of 1 x m tiles the kernel is (any, 1, any).
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
     table : ndarray
@@ -114,6 +114,8 @@ cdef class Winograd(Executor):
         Channels of a group, pads included, in runs of `block` elements.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in runs of `block` elements.
+    pieces : (Axis, Axis)
+        Of the filter, along height and width.
     high, wide : (int, int)
         Tiles of m outputs along height and width of a phase, and tiles of m - 1 that follow them.
     groups, blocks : int
@@ -149,6 +151,8 @@ cdef class Winograd(Executor):
     cdef int stride                 # along height and width; as many products only the last output of a tile takes
     cdef int64_t products
     cdef int64_t pieces[2]          # of 3 taps, along height and width
+    cdef int64_t offset[2][MAX_PIECES]              # pixels to that of a piece from the first input of an output
+    cdef int64_t in_step[2], scale[2]               # pixels between inputs of a tile, and between those of outputs
     cdef int64_t taps               # along the depth, times pieces
     cdef int64_t step[2]            # pixels from output to output of a tile, along height and width
     cdef int64_t phases[2]
@@ -166,8 +170,8 @@ cdef class Winograd(Executor):
     cdef bint in_parts              # sums are those of parts of the channels, each of a run of steps
     cdef int64_t part_bytes         # of the sums of a tile over the parts before; those of all tiles follow the buffer
 
-    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
-                 int64_t blocks, expand=None, int64_t part=0):
+    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, pieces, high, wide,
+                 int64_t groups, int64_t blocks, expand=None, int64_t part=0):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *in_row = row_named(transforms[0])
@@ -193,7 +197,12 @@ cdef class Winograd(Executor):
         self.run = ceil_div(ceil_div(steps, ceil_div(steps, i)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         for i in range(2):
-            self.pieces[i] = ceil_div(self.g.kernel[i + 1], 3)
+            _, offsets, self.in_step[i], self.scale[i] = pieces[i]
+            if len(offsets) > MAX_PIECES:
+                raise ValueError(f"winograd: a filter of {len(offsets)} pieces, expected at most {MAX_PIECES}")
+            for j, offset in enumerate(offsets):
+                self.offset[i][j] = offset
+            self.pieces[i] = len(offsets)
             self.taps *= self.pieces[i]
         self.list_factors()
         self.expand, self.numbers = NULL, self.factors
@@ -362,7 +371,7 @@ cdef class Winograd(Executor):
         cdef lk_winograd_in t
         cdef TilePosition p
         cdef int64_t tile, tap, depth, i, j
-        t.row, t.col = self.step[0] * self.x_stride[2], self.step[1] * self.x_stride[3]
+        t.row, t.col = self.in_step[0] * self.x_stride[2], self.in_step[1] * self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
         t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
@@ -371,12 +380,12 @@ cdef class Winograd(Executor):
                 depth, j = tap // self.pieces[1], tap % self.pieces[1]
                 depth, i = depth // self.pieces[0], depth % self.pieces[0]
                 depth = p.d * g.stride[0] - g.before[0] + depth * g.dilation[0]
-                i = p.i * self.stride - g.before[1] + 3 * i * self.step[0]
-                j = p.j * self.stride - g.before[2] + 3 * j * self.step[1]
-                t.row0 = <int>min(self.nh, pixels(-i, self.step[0]))
-                t.row1 = <int>min(self.nh, pixels(g.size[1] - i, self.step[0])) if 0 <= depth < g.size[0] else 0
-                t.col0 = <int>min(self.nw, pixels(-j, self.step[1]))
-                t.col1 = <int>min(self.nw, pixels(g.size[2] - j, self.step[1]))
+                i = p.i * self.scale[0] - g.before[1] + self.offset[0][i]
+                j = p.j * self.scale[1] - g.before[2] + self.offset[1][j]
+                t.row0 = <int>min(self.nh, pixels(-i, self.in_step[0]))
+                t.row1 = <int>min(self.nh, pixels(g.size[1] - i, self.in_step[0])) if 0 <= depth < g.size[0] else 0
+                t.col0 = <int>min(self.nw, pixels(-j, self.in_step[1]))
+                t.col1 = <int>min(self.nw, pixels(g.size[2] - j, self.in_step[1]))
                 t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
                          + i * self.x_stride[2] + j * self.x_stride[3])
                 t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.v_item

@@ -33,6 +33,7 @@ from ..winograd_matrices import (
     stride_of,
     tiling,
 )
+from ..winograd_pieces import Axis, axis_pieces, cut_filter
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 
@@ -44,7 +45,8 @@ PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
-MOST_TAPS = 12  # of a filter along an axis: all its pieces are transformed before they are multiplied
+MOST_TAPS = 16  # of a filter along an axis
+MOST_SUMMED = 32  # taps along the depth times pieces: all of them are transformed before they are multiplied
 READING_TILES = 3.0  # reading the filter for a group takes as long as so many tiles
 TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
 FREE_LOADS = 0.42  # loads per FMA that cost nothing
@@ -83,12 +85,14 @@ class Winograd(Algorithm):
         self._expanding = None if expanded or parts or m in (2, STRIDED) else Winograd(m, True)
 
     def in_network(self, p: ConvProblem) -> Algorithm:
-        if self._expanding is None or p.types.name != "f32" or turned(p).kernel[2] != 3 or pieces(p) > 1:
+        g = turned(p)
+        whole = g.kernel[1:] in ((3, 3), (1, 3)) and taps(p, self.m) == g.kernel[0]
+        if self._expanding is None or p.types.name != "f32" or not whole:
             return self
         tiles, _, filter_bytes = _counts(p, self.m)
         few = filter_bytes >= MIN_EXPANDED_BYTES and tiles <= MAX_EXPANDED_TILES
         axes = sum(m > 1 for m in tile(p, self.m))
-        return self._expanding if few and expands(self.m, p.ic // p.groups, turned(p).kernel[0], axes) else self
+        return self._expanding if few and expands(self.m, p.ic // p.groups, g.kernel[0], axes) else self
 
     def supports(self, p: ConvProblem) -> str | None:
         g, integers = turned(p), p.types.integers
@@ -98,12 +102,17 @@ class Winograd(Algorithm):
         few = p.ic // p.groups * g.kernel[0] <= PART_CHANNELS
         if self.parts and (not integers or p.types.dst == p.types.sum or few):
             return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
-        if g.kernel[1] == 2 or g.kernel[2] < 3 or max(g.kernel[1:]) > MOST_TAPS:
-            return f"winograd is for kernels of 3 to {MOST_TAPS} along one or both of the last axes, not of {kernel}"
+        if not 1 < g.kernel[2] <= MOST_TAPS or g.kernel[1] > MOST_TAPS:
+            return f"winograd is for kernels of 2 to {MOST_TAPS} along one or both of the last axes, not of {kernel}"
+        if any(s > 1 and d > 1 for s, d in zip(g.stride[1:], g.dilation[1:])):
+            return f"winograd has a stride or a dilation along an axis, not stride {p.stride} and dilation {p.dilation}"
         # of one output `g` has stride 1 whatever it is
-        strided = p.stride[-2:] == (2, 2) and g.kernel[1] >= 3 and g.dilation[1:] == (1, 1)
-        if not (strided if self.m == STRIDED else g.stride[1:] == (1, 1)):
-            return f"winograd is for stride 1, of 3x3 without dilation for stride 2 as well, not for {p.stride}"
+        if self.m == STRIDED and not (p.stride[-2:] == (2, 2) and g.kernel[1] > 1 and g.dilation[1:] == (1, 1)):
+            return f"winograd of stride 2 is for such a stride along both axes, not for {p.stride}"
+        if taps(p, self.m) > MOST_SUMMED:
+            return f"winograd cuts a kernel of {kernel} into {taps(p, self.m)} pieces, more than {MOST_SUMMED}"
+        if not self.saving(p) > 1:
+            return f"winograd takes as many multiplications for kernels of {kernel} with stride {p.stride}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
             small = block == 8 and not (integers and side == "input")
@@ -148,7 +157,7 @@ class Winograd(Algorithm):
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads, self.expanded)
         columns, lanes = columns_of(p), kernel.lanes
-        steps = -(-p.ic // p.groups // kernel.kr) * taps(p)
+        steps = -(-p.ic // p.groups // kernel.kr) * taps(p, self.m)
         flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
@@ -156,7 +165,7 @@ class Winograd(Algorithm):
             far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
             + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
         )
-        vectors = -(-p.ic // p.groups // lanes) * taps(p) + -(-columns // lanes)
+        vectors = -(-p.ic // p.groups // lanes) * taps(p, self.m) + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
         moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
         if self.parts:  # outputs are transformed, written and added once more for each part
@@ -172,8 +181,8 @@ class Winograd(Algorithm):
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def saving(self, p: ConvProblem) -> float:
-        of_axes = zip(tile(p, self.m), turned(p).kernel[1:])
-        return prod(m / inputs_of(m) * k / -(-k // 3) for m, k in of_axes if m > 1)
+        of_axes = zip(tile(p, self.m), turned(p).kernel[1:], pieces(p, self.m))
+        return prod(m / inputs_of(m) * k / len(axis.taps) for m, k, axis in of_axes if m > 1)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][factors][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
@@ -184,12 +193,12 @@ class Winograd(Algorithm):
             return pack_taps(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         gw = factors(self.m)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
-        shape = (p.groups, len(gh) * len(gw), panels, taps(p), w.shape[1], kernel.nr)
+        shape = (p.groups, len(gh) * len(gw), panels, taps(p, self.m), w.shape[1], kernel.nr)
         wide = p.types.wide
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
-        w = in_pieces(w.swapaxes(3, 4) if one_column(p) else w)
+        w = cut_filter(w.swapaxes(3, 4) if one_column(p) else w, *pieces(p, self.m))
         # A view, or a phase of a transposed convolution, may have other taps.
         if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
             w = reorder(w, "abcde", "abcde")
@@ -216,7 +225,7 @@ class Winograd(Algorithm):
             nest, transforms, table, ic,
             (padded_ic, block if block > 1 else max(1, padded_ic), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
-            *tilings(p, self.m), *cut(p, self.m, kernel, threads, self.expanded), self._expand(p),
+            pieces(p, self.m), *tilings(p, self.m), *cut(p, self.m, kernel, threads, self.expanded), self._expand(p),
             PART_CHANNELS * self.parts,
         )  # fmt: skip
 
@@ -252,26 +261,16 @@ def turn(values):
     return (values[0], values[2], values[1]) if isinstance(values, tuple) else values
 
 
-def pieces(p: ConvProblem) -> int:
-    """How many pieces of 3x3 taps, or of 3, the last two axes of a filter are cut into."""
-    return prod(-(-k // 3) for k in turned(p).kernel[1:])
+def pieces(p: ConvProblem, m: int) -> tuple[Axis, Axis]:
+    """The pieces of 3 taps that a filter is cut into along height and width, for tiles of m outputs."""
+    g, of_tiles = turned(p), stride_of(m)
+    high, wide = (axis_pieces(*each, of_tiles) for each in zip(g.kernel[1:], g.stride[1:], g.dilation[1:]))
+    return high, wide
 
 
-def taps(p: ConvProblem) -> int:
+def taps(p: ConvProblem, m: int) -> int:
     """What is summed directly: taps along the depth, times pieces."""
-    return turned(p).kernel[0] * pieces(p)
-
-
-def in_pieces(w: np.ndarray) -> np.ndarray:
-    """Filter (O, I, depth, *kernel) -> (O, I, depth * pieces, 3 or 1, 3), the last pieces filled up with zeros."""
-    high, wide = (-(-k // 3) for k in w.shape[3:])
-    if high == wide == 1:
-        return w
-    rows = 3 if w.shape[3] > 1 else 1
-    whole = np.zeros((*w.shape[:3], high * rows, wide * 3), w.dtype)
-    whole[:, :, :, : w.shape[3], : w.shape[4]] = w
-    whole = whole.reshape(*w.shape[:3], high, rows, wide, 3).swapaxes(4, 5)
-    return np.ascontiguousarray(whole).reshape(*w.shape[:2], -1, rows, 3)
+    return turned(p).kernel[0] * prod(len(axis.taps) for axis in pieces(p, m))
 
 
 def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
@@ -355,7 +354,7 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
         tiles *= whole + short
         products *= whole * n + short * (n - stride_of(m))
         of_filter *= len(factors(m)) if outputs > 1 else 1
-    return tiles, products, p.types.filter.itemsize * of_filter * p.ic * taps(p) * (p.oc // p.groups)
+    return tiles, products, p.types.filter.itemsize * of_filter * p.ic * taps(p, m) * (p.oc // p.groups)
 
 
 def _vectors(columns: int, kernel: Kernel) -> float:
