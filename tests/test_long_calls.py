@@ -1,7 +1,9 @@
 """Long calls answer signals in the middle: what was asked for later is not there yet."""
 
+import contextlib
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -121,3 +123,18 @@ def test_a_long_filter(name, shape, given, threads, soon):
         soon()
         getattr(ndi, name)(x, output=out, threads=threads, **given)
     assert (out[-1] == 7).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_long_task_of_a_recursion(threads, soon):
+    x = np.zeros((64, 128 * threads), np.float32)
+
+    def seconds() -> float:
+        start = time.monotonic()
+        with contextlib.suppress(Signal):
+            ndi.gaussian_filter1d(x, 1e6, axis=0, recursive=True, threads=threads)
+        return time.monotonic() - start
+
+    whole = seconds()
+    soon()
+    assert seconds() < whole / 2

@@ -19,6 +19,7 @@ from ..kernels.filters cimport (
 )
 from ..ndarray cimport NPY_INT64, import_array, ndarray
 from ..runtime.registry cimport best_row
+from ..runtime.signals cimport interrupted
 from ..runtime.team cimport threads_for
 from .convert import TYPES
 from .executor cimport aligned, ceil_div, elements
@@ -36,6 +37,7 @@ cdef enum:
     TERMS = 4
     INPUTS = 3      # rows of the input that are there at a time
     ITEM = sizeof(double)
+    LOOK = 1024     # positions of a task between looks at signals
 
 
 cdef inline void prefetch_lines(const char *p, int64_t nbytes) noexcept nogil:
@@ -68,6 +70,8 @@ cdef class Recursion(Operation):
     cdef const char *constant
     cdef double weight[2][SECTIONS][TERMS]
     cdef double steady[2][SECTIONS]     # states of a constant 1
+    cdef char *leader                   # the workspace of the thread that called
+    cdef bint stopped                   # by a signal, which it alone looks for
 
     def __cinit__(self, ndarray x, ndarray y, weights, ndarray source, int64_t reach, double constant, int threads):
         cdef int d, k, t
@@ -102,6 +106,7 @@ cdef class Recursion(Operation):
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef double bytes = 2.0 * SECTIONS * TERMS * ITEM * self.tasks * (self.n + 2 * self.reach) * COLUMNS
+        self.leader, self.stopped = workspace, False
         if self.tasks:
             self.run_chunks(self.threads, self.tasks, chunks_of(bytes), at, workspace, self.thread_bytes)
 
@@ -121,6 +126,8 @@ cdef class Recursion(Operation):
         c.x, c.taps, c.count, c.kind, c.rows = rows, SECTIONS, count, LK_WEIGH_SECTIONS, 1
         self.begin(&c, rows, x, 0, 0, rings)
         for p in range(self.reach + self.n):
+            if p % LOOK == 0 and self.must_stop(workspace):
+                return
             self.prefetch_row(x, p + AHEAD, count)
             rows[0], rows[1] = self.input_row(x, p, rings, count), rows[0]
             c.y = spare if p < self.reach else workspace + (p - self.reach) * self.row
@@ -129,6 +136,8 @@ cdef class Recursion(Operation):
         self.begin(&c, rows, x, 1, self.n + 2 * self.reach - 1, rings)
         w.count, w.element = count, self.y_element
         for p in range(self.n + 2 * self.reach - 2, self.reach - 1, -1):  # of elements behind p
+            if p % LOOK == 0 and self.must_stop(workspace):
+                return
             i = p - self.reach
             self.prefetch_row(x, p - AHEAD, count)
             if AHEAD <= i < self.n + AHEAD:
@@ -142,6 +151,12 @@ cdef class Recursion(Operation):
                 w.x = c.y
                 self.cast(&w)
             rows[0], rows[1] = self.input_row(x, p, rings, count), rows[0]
+
+    cdef bint must_stop(self, const char *workspace) noexcept nogil:
+        """Whether the call was interrupted: a long reach makes one task long."""
+        if workspace == self.leader and interrupted():
+            self.stopped = True
+        return self.stopped
 
     cdef void begin(self, lk_combine *c, const char **rows, const char *x, int direction, int64_t at, char *rings) noexcept nogil:
         """Rows and states, as if the row at a position went on for ever."""
