@@ -20,7 +20,7 @@ import_array()
 cdef enum:
     MAX_ROWS = 16  # that are summed: 4 taps of each of two axes
     BLOCK_ROWS = 16           # rows of y whose pixels are interpolated together,
-    BLOCK_BYTES = 16 << 10    # and what they are computed from
+    BLOCK_BYTES = 96 << 10    # and what they are computed from
     ITEM = sizeof(float)
 WIDTHS = {"f32": 4, "bf16": 2, "f16": 2}
 

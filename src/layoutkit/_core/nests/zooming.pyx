@@ -26,7 +26,7 @@ import_array()
 
 cdef enum:
     AXES = 3
-    BLOCK_BYTES = 24 << 10  # of rows whose pixels are interpolated together, before and after
+    BLOCK_BYTES = 192 << 10  # of rows whose pixels are interpolated together, before and after: in the second cache
     POINTS = 64             # that are made of doubles at a time
     ITEM = sizeof(float)
 
@@ -119,10 +119,11 @@ cdef class Zooming(Operation):
         s.rank, s.order, s.rounds, s.least, s.most = self.rank, 1, 1, limits[0], limits[1]
         self.sums_row = aligned((self.width + 2 * best_row(LK_BLEND_PIXELS, "f32").lanes) * ITEM)
         self.values_row = aligned(self.count[2] * ITEM)
-        self.block = max(1, min(self.count[1], BLOCK_BYTES // (self.sums_row + self.values_row)))
+        self.threads = threads_for(threads, 4.0 * ITEM * y.size)
+        self.block = min(ceil_div(self.count[1], 4 * self.threads), BLOCK_BYTES // (self.sums_row + self.values_row))
+        self.block = max(1, self.block)
         self.blocks = ceil_div(self.count[1], self.block)
         self.tasks = self.blocks * self.count[0] if y.size else 0
-        self.threads = threads_for(threads, 4.0 * ITEM * y.size)
         self.thread_bytes = self.block * (self.sums_row + self.values_row) + aligned(4 * self.count[2])
         self.thread_bytes += POINTS * 8 * (AXES + 2)
         self.workspace = self.threads * self.thread_bytes
