@@ -245,3 +245,26 @@ def test_a_resize_is_rounded_once(dtype, layouts, mode):
     assert not any(step.call for step in program.steps)
     want = evaluate(graph, inputs)["y"]
     assert np.abs(found - want).max() < 16 * 2.0 ** -TYPES[dtype][1] * np.abs(want).max()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_attention(dtype):
+    """Multiplied in pairs of bfloat16 where that pays, in float32 else."""
+    x = numbers(2, 100, 64)
+    nodes = [
+        *(Node("MatMul", ("x", f"w{name}"), (name,)) for name in "qkv"),
+        Node("Transpose", ("k",), ("t",), {"perm": [0, 2, 1]}),
+        Node("MatMul", ("q", "t"), ("s",)),
+        Node("Softmax", ("s",), ("p",), {"axis": -1}),
+        Node("MatMul", ("p", "v"), ("a",)),
+        Node("MatMul", ("a", "wo"), ("y",)),
+    ]
+    constants = {f"w{name}": numbers(64, 64, seed=i) for i, name in enumerate("qkvo")}
+    graph = Graph(nodes, {"x": TensorType(F32, x.shape)}, ("y",), constants)
+    model = Model(graph, dtype=dtype, threads=2)
+    found, want = model.run(x)["y"], evaluate(graph, {"x": x})["y"]
+    (program,) = model._programs.values()
+    assert any(step.op == "TiledAttention" for step in program.steps)
+    scores = np.abs(np.matmul(x @ constants["wq"], (x @ constants["wk"]).swapaxes(1, 2))).max()
+    unit = 2.0 ** -TYPES[dtype][1]  # of each factor; errors of scores are relative ones of weights
+    assert np.abs(found - want).max() < 4 * unit * scores * np.abs(want).max()

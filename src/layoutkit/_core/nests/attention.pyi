@@ -5,6 +5,7 @@ import numpy as np
 
 from .operation import Operation
 
+ROUNDED_CYCLES: float
 TYPES: dict[str, Any]
 
 class Attention(Operation):
@@ -20,4 +21,5 @@ class Attention(Operation):
         constant_mask: bool = False,
         arrays: Sequence[np.ndarray] | None = None,
         threads: int = 1,
+        pairs: bool = False,
     ) -> None: ...

@@ -6,11 +6,16 @@ The scores of a register tile of queries with a block of keys stay in L1, where 
 packed as panels, which stay in L2. Softmax is online: each block updates the maximum of the scores and the sum of the
 weights of a row, and the sums of the blocks before are rescaled. Blocks depend on the shapes alone: the bits are the same
 for any number of threads.
+
+With `pairs` q, k, v and the weights are rounded to bfloat16 where they are packed, and multiplied two at a time: a unit of
+four bytes is a pair of numbers along the sum, which is half as long. Scores and sums stay in float32.
 """
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.string cimport memset
+
+from operator import itemgetter
 
 import numpy as np
 
@@ -38,6 +43,10 @@ cdef enum:
     TASKS_PER_THREAD = 4
     CYCLES_PER_THREAD = 10000   # at least
     CYCLES_PER_SCORE = 2        # from a score to a weight
+    ROUNDED_ROW_CYCLES = 6      # of a row of Q, K, V or weights that is rounded,
+    ROUNDED_TAIL_CYCLES = 15    # if it is not of whole vectors: what a mask has stored is waited for
+
+ROUNDED_CYCLES = 0.2  # of each number of such a row
 
 cdef enum:  # operands
     Q, K, V, O, MASK, OPERANDS
@@ -47,11 +56,13 @@ cdef struct Work:  # of a thread
     lk_gemm tile
     lk_weights weights
     lk_epilogue scaling         # of rows of sums, each by a number
+    lk_epilogue rounding        # of rows, to bfloat16
     lk_step step
     char *keys                  # a block of K and V, packed
     char *values
     char *queries               # a tile of Q, copied
     char *masks                 # of a tile, copied
+    char *rounded               # rows of K or V that are packed
     char *scores                # of a tile
     char *sums                  # of a task
     char *maxima                # of the scores of each row of a task; then sums of weights, and factors for the sums
@@ -77,11 +88,16 @@ cdef class Attention(Operation):
     arrays : sequence of ndarray, optional
         The arrays of a run, of which the others are views; by default these themselves, in this order.
     threads : int
+    pairs : bool
+        Of float32 whose rows are contiguous, numbers may be rounded to bfloat16 and multiplied in pairs, where there are
+        kernels for that.
     """
 
     cdef lk_gemm_fn micro_kernel
     cdef lk_weights_fn weights_kernel
     cdef lk_epilogue_fn epilogue_kernel
+    cdef lk_epilogue_fn rounding_kernel   # NULL: nothing is rounded
+    cdef Moves pair_moves
     cdef const lk_kernel *kernel_row
     cdef Moves moves
     cdef int mr, nr, lanes, item, threads
@@ -91,19 +107,23 @@ cdef class Attention(Operation):
     cdef int64_t row[OPERANDS]          # strides
     cdef int64_t col[OPERANDS]
     cdef int64_t batches, queries, keys, depth, width
+    cdef int64_t steps                  # of a score: numbers, or pairs of them
     cdef int64_t tiles, tasks           # of queries: of a matrix
     cdef int64_t blocks, block_keys     # of keys; keys of a block
-    cdef int64_t q_pitch, scores_pitch, sums_pitch    # bytes from a row to the next
+    cdef int64_t q_pitch, v_pitch, scores_pitch, sums_pitch    # bytes from a row to the next
     cdef int64_t keys_panel, values_panel, maxima_bytes
-    cdef int64_t at_values, at_queries, at_masks, at_scores, at_sums, at_maxima, thread_bytes  # in a thread's workspace
+    cdef int64_t at_values, at_queries, at_rounded, at_masks, at_scores, at_sums, at_maxima, thread_bytes  # in a thread's workspace
     cdef bint packs_queries, gathers_mask, has_mask
     cdef const char *constant_mask
     cdef double scale
     cdef int64_t q_step[MAX_ROWS]
+    cdef int64_t q_rounded[MAX_ROWS]    # offsets of rows of Q and K, and of V, that are rounded
+    cdef int64_t v_rounded[MAX_ROWS]
     cdef int64_t scores_step[MAX_ROWS]
     cdef int64_t sums_step[MAX_ROWS]
 
-    def __init__(self, q, k, v, o, mask=None, *, double scale=1, bint constant_mask=False, arrays=None, int threads=1):
+    def __init__(self, q, k, v, o, mask=None, *, double scale=1, bint constant_mask=False, arrays=None, int threads=1,
+                 bint pairs=False):
         operands = q, k, v, o, mask
         _check(q, k, v, o, mask)
         if arrays is None:
@@ -126,7 +146,7 @@ cdef class Attention(Operation):
             if x is not None and x.size and not (i == MASK and constant_mask):
                 self.array[i], self.offset[i] = viewed_array(x, arrays)
         self.set_strides(views, outer)
-        self.set_division()
+        self.set_division(pairs)
 
     cdef int set_strides(self, views, outer) except -1:
         cdef int i
@@ -142,21 +162,28 @@ cdef class Attention(Operation):
         self.gathers_mask = self.has_mask and self.col[MASK] not in (0, self.item)
         return 0
 
-    cdef int set_division(self) except -1:
+    cdef int set_division(self, bint pairs) except -1:
         """The register tile, the blocks of keys, the tasks, and the workspace of a thread."""
-        cdef int64_t item = self.item, rows
+        cdef int64_t item = self.item, rows, kr
         cdef int i
         cdef double cycles
-        products = (self.keys, self.depth), (self.width, self.keys)
-        kernels = registry.best("gemm", TYPES[self.item])
-        by_kernel = [sum([product_cycles(kernel, self.queries, n, k) for n, k in products]) for kernel in kernels]
-        kernel = kernels[by_kernel.index(min(by_kernel))]
-        cycles = min(by_kernel) + CYCLES_PER_SCORE * self.queries * self.keys
+        in_rows = [n < 2 or col == self.item for n, col in ((self.depth, self.col[Q]), (self.depth, self.col[K]),
+                                                            (self.width, self.col[V]))]
+        ways = self.ways(registry.best("gemm", TYPES[self.item]))
+        if pairs and self.item == 4 and all(in_rows):
+            ways += self.ways(_of_pairs())
+        cycles, kernel = min(ways, key=itemgetter(0))
+        kr, self.rounding_kernel = kernel.kr, NULL
+        self.steps = ceil_div(self.depth, kr)
+        cycles += CYCLES_PER_SCORE * self.queries * self.keys
         self.threads = <int>max(1.0, min(<double>self.threads, self.batches * cycles / CYCLES_PER_THREAD))
         self.kernel_row = row_named(kernel.name)
         self.micro_kernel = <lk_gemm_fn>self.kernel_row.fn
         self.weights_kernel = <lk_weights_fn>row_of(LK_WEIGHTS, TYPES[self.item], self.kernel_row.isa).fn
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, TYPES[self.item], self.kernel_row.isa).fn
+        if kr == 2:
+            self.rounding_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, "bf16", self.kernel_row.isa).fn
+            self.pair_moves, self.packs_queries = moves_of(2), True
         self.mr, self.nr, self.lanes, self.moves = kernel.mr, kernel.nr, kernel.lanes, moves_of(self.item)
         self.tiles = ceil_div(self.queries, self.mr)
         self.tasks = ceil_div(self.tiles, TASK_TILES)
@@ -166,14 +193,16 @@ cdef class Attention(Operation):
         self.blocks = max(1, ceil_div(self.keys, self.block_keys))
         self.block_keys = ceil_div(ceil_div(self.keys, self.blocks), self.lanes) * self.lanes
         self.blocks = max(1, ceil_div(self.keys, max(1, self.block_keys)))
-        self.q_pitch, self.scores_pitch = aligned(self.depth * item) + 64, aligned(self.block_keys * item) + 64
-        self.sums_pitch = aligned(self.width * item)
-        self.keys_panel, self.values_panel = self.depth * self.nr * item, self.block_keys * self.nr * item
+        self.q_pitch, self.scores_pitch = aligned(self.steps * item) + 64, aligned(self.block_keys * item) + 64
+        self.v_pitch, self.sums_pitch = aligned(2 * self.width), aligned(self.width * item)
+        self.keys_panel = self.steps * self.nr * item
+        self.values_panel = ceil_div(self.block_keys, kr) * self.nr * item
         rows = ceil_div(self.tiles, self.tasks) * self.mr
         self.maxima_bytes = aligned(rows * item)
         self.at_values = aligned(ceil_div(self.block_keys, self.nr) * self.keys_panel)
         self.at_queries = self.at_values + aligned(ceil_div(self.width, self.nr) * self.values_panel)
-        self.at_masks = self.at_queries + (self.mr * self.q_pitch if self.packs_queries else 0)
+        self.at_rounded = self.at_queries + (self.mr * self.q_pitch if self.packs_queries else 0)
+        self.at_masks = self.at_rounded + (max(self.nr * self.q_pitch, MAX_ROWS * self.v_pitch) if kr == 2 else 0)
         self.at_scores = self.at_masks + (self.mr * self.scores_pitch if self.gathers_mask else 0)
         self.at_sums = self.at_scores + self.mr * self.scores_pitch
         self.at_maxima = self.at_sums + rows * self.sums_pitch
@@ -182,7 +211,23 @@ cdef class Attention(Operation):
         for i in range(self.mr):
             self.q_step[i] = i * (self.q_pitch if self.packs_queries else self.row[Q])
             self.scores_step[i], self.sums_step[i] = i * self.scores_pitch, i * self.sums_pitch
+        for i in range(MAX_ROWS):
+            self.q_rounded[i], self.v_rounded[i] = i * self.q_pitch, i * self.v_pitch
         return 0
+
+    cdef list ways(self, kernels):
+        """Cycles of the products of a matrix by each of these kernels, and what is rounded for them."""
+        cdef double rounding = 2 * ROUNDED_ROW_CYCLES * <double>(self.keys + self.queries)
+        cdef int lanes = kernels[0].lanes if kernels else 1
+        out = []
+        rounding += ROUNDED_TAIL_CYCLES * (<double>(self.keys + self.queries) * (self.depth % lanes > 0)
+                                           + <double>self.keys * (self.width % lanes > 0))
+        rounding += ROUNDED_CYCLES * (self.keys * (self.depth + self.width) + self.queries * (self.depth + self.keys))
+        for kernel in kernels:
+            products = (self.keys, ceil_div(self.depth, kernel.kr)), (self.width, ceil_div(self.keys, kernel.kr))
+            cycles = sum([product_cycles(kernel, self.queries, n, k) for n, k in products])
+            out.append((cycles + (rounding if kernel.kr > 1 else 0), kernel))
+        return out
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         if self.batches:
@@ -209,13 +254,15 @@ cdef class Attention(Operation):
         memset(w, 0, sizeof(Work))
         w.keys, w.values, w.queries = workspace, workspace + self.at_values, workspace + self.at_queries
         w.masks, w.scores, w.sums = workspace + self.at_masks, workspace + self.at_scores, workspace + self.at_sums
-        w.maxima, w.block = workspace + self.at_maxima, -1
+        w.maxima, w.block, w.rounded = workspace + self.at_maxima, -1, workspace + self.at_rounded
         begin_tile(&w.tile, &w.zero_tap, w.c_col, self.nr // self.lanes, self.lanes * self.item)
         w.tile.ldb = self.nr
         w.weights.s, w.weights.s_row, w.weights.scale = w.scores, self.scores_pitch, self.scale
         w.step.step, w.step.kind = LK_STEP_MUL, LK_PER_CHANNEL
         w.scaling.step, w.scaling.steps, w.scaling.channel_row = &w.step, 1, 1
         w.scaling.y, w.scaling.count = w.sums, self.width
+        if self.rounding_kernel != NULL:
+            memset(w.queries, 0, self.mr * self.q_pitch)  # the second number of a last pair that is none
 
     cdef void attend_task(self, Work *w, int64_t batch, int64_t task) noexcept nogil:
         """Some tiles of queries of a matrix, with one block of keys after another."""
@@ -272,9 +319,57 @@ cdef class Attention(Operation):
         if w.block == block and w.k_at == k_at and w.v_at == v_at:
             return
         w.block, w.k_at, w.v_at = block, k_at, v_at
+        if self.rounding_kernel != NULL:
+            self.pack_pairs_of_keys(w, k, count)
+            self.pack_pairs_of_values(w, v, count)
+            return
         pack_panels(&self.moves, k, self.col[K], self.row[K], w.keys, self.keys_panel, self.nr, self.lanes, self.depth, count)
         pack_panels(&self.moves, v, self.row[V], self.col[V], w.values, self.values_panel, self.nr, self.lanes, count,
                     self.width)
+
+    cdef void round_rows(self, Work *w, const char *x, int64_t x_row, char *y, const int64_t *y_row, int64_t rows,
+                         int64_t count) noexcept nogil:
+        """Round rows of numbers to bfloat16; they may begin at the same places."""
+        w.rounding.sums, w.rounding.sums_row, w.rounding.y, w.rounding.row = <char *>x, x_row, y, y_row
+        w.rounding.rows, w.rounding.count = rows, count
+        self.rounding_kernel(&w.rounding)
+
+    cdef void pack_pairs_of_keys(self, Work *w, const char *k, int64_t count) noexcept nogil:
+        """Pack rows of K: the pairs of each are a column of a panel."""
+        cdef int64_t first = 0, rows, i
+        cdef char *panel = w.keys
+        if self.depth % 2:
+            memset(w.rounded, 0, self.nr * self.q_pitch)
+        while first < count:
+            rows, i = min(self.nr, count - first), 0
+            while i < rows:
+                self.round_rows(w, k + (first + i) * self.row[K], self.row[K], w.rounded + i * self.q_pitch,
+                                self.q_rounded, min(MAX_ROWS, rows - i), self.depth)
+                i += MAX_ROWS
+            pack_panels(&self.moves, w.rounded, self.item, self.q_pitch, panel, self.keys_panel, self.nr, self.lanes,
+                        self.steps, rows)
+            first += rows
+            panel += self.keys_panel
+
+    cdef void pack_pairs_of_values(self, Work *w, const char *v, int64_t count) noexcept nogil:
+        """Pack rows of V: two of them, side by side, are a row of each panel."""
+        cdef int64_t first = 0, i, j, rows
+        cdef char *to
+        if self.width % self.lanes:
+            memset(w.values, 0, ceil_div(self.width, self.nr) * self.values_panel)
+        while first < count:
+            rows = min(MAX_ROWS, count - first)
+            self.round_rows(w, v + first * self.row[V], self.row[V], w.rounded, self.v_rounded, rows, self.width)
+            if rows % 2:
+                memset(w.rounded + rows * self.v_pitch, 0, self.v_pitch)
+            for i in range(0, rows, 2):
+                j = 0
+                while j < self.width:
+                    to = w.values + j // self.nr * self.values_panel + (first + i) // 2 * self.nr * self.item
+                    move(&self.pair_moves, w.rounded + i * self.v_pitch + 2 * j, self.v_pitch, 2, to, 2, 4, 2,
+                         min(self.nr, self.width - j))
+                    j += self.nr
+            first += rows
 
     cdef void attend_tile(self, Work *w, int64_t batch, int64_t block, int64_t row, int64_t at) noexcept nogil:
         """A tile of queries from `row` on, row `at` of its task, with a block of keys."""
@@ -284,10 +379,13 @@ cdef class Attention(Operation):
         cdef int64_t item = self.item
         cdef const char *q = w.operand[Q] + self.matrix[Q][batch] + row * self.row[Q]
         cdef char *maxima = w.maxima + at * item
-        if self.packs_queries:
+        if self.rounding_kernel != NULL:
+            self.round_rows(w, q, self.row[Q], w.queries, self.q_rounded, tile.rows, self.depth)
+            q = w.queries
+        elif self.packs_queries:
             move(&self.moves, q, self.row[Q], self.col[Q], w.queries, self.q_pitch, item, tile.rows, self.depth)
             q = w.queries
-        tile.a, tile.row, tile.kb, tile.kb_last, tile.resume = q, self.q_step, self.depth, self.depth, False
+        tile.a, tile.row, tile.kb, tile.kb_last, tile.resume = q, self.q_step, self.steps, self.steps, False
         tile.c_row = self.scores_step
         j = 0
         while j < count:
@@ -307,6 +405,9 @@ cdef class Attention(Operation):
         self.weights_kernel(weights)
         if block:
             self.scale_rows(w, w.maxima + 2 * self.maxima_bytes, at, tile.rows)
+        if self.rounding_kernel != NULL:  # weights behind the last one, up to a whole vector, are 0
+            self.round_rows(w, w.scores, self.scores_pitch, w.scores, self.scores_step, tile.rows, count + count % 2)
+            count = ceil_div(count, 2)
         tile.a, tile.row, tile.kb, tile.kb_last, tile.resume = w.scores, self.scores_step, count, count, block > 0
         tile.c_row = self.sums_step
         j = 0
@@ -315,6 +416,12 @@ cdef class Attention(Operation):
             tile.cols = <int>min(self.nr, self.width - j)
             self.micro_kernel(tile)
             j += self.nr
+
+
+def _of_pairs():
+    """The rows that multiply pairs of bfloat16 in vectors, of the best instruction set in use that has any."""
+    rows = [row for row in registry.kernels("gemm", "bf16") if row.kr == 2 and row.tile.cycles.rows_at_once == 1]
+    return [row for row in rows if row.isa == rows[0].isa]
 
 
 def _check(q, k, v, o, mask):

@@ -93,7 +93,7 @@ def _attention(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         q, k, v = (view.of(x) for view, x in zip(views, operands))
         return Attention(
             q, k, v, into.of(y), mask if constant else (*operands[3:], None)[0], scale=scale, constant_mask=constant,
-            arrays=arrays, threads=program.costs.threads,
+            arrays=arrays, threads=program.costs.threads, pairs=program.costs.dtype == "bfloat16",
         )  # fmt: skip
 
     program.operation(node, contiguously(make, program.costs.threads), reads, (result,))
