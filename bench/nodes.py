@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ OPSET = 20
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 RUNTIMES = "layoutkit", "onnxruntime"
 Arrays = dict[str, np.ndarray]
+Draw = Callable[..., np.ndarray]  # of a shape
 
 
 def boxes(rng: np.random.Generator, count: int, most: float) -> np.ndarray:
@@ -41,16 +42,20 @@ class Case(NamedTuple):
     inputs: Arrays
 
 
-def case(op: str, inputs: Arrays, constants: Arrays | None = None, results: int = 1, **attributes: Any) -> Case:
+def case(
+    op: str, inputs: Arrays, constants: Arrays | None = None, results: int = 1, *, opset: int = OPSET, domain: str = "",
+    **attributes: Any,
+) -> Case:  # fmt: skip
     """An operator of inputs, with constants behind them."""
     constants = constants or {}
     of = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
           for name, x in inputs.items()]  # fmt: skip
     outputs = [f"y{i}" for i in range(results)]
-    node = helper.make_node(op, [*inputs, *constants], outputs, **attributes)
+    node = helper.make_node(op, [*inputs, *constants], outputs, domain=domain, **attributes)
     graph = helper.make_graph([node], "g", of, [onnx.ValueInfoProto(name=name) for name in outputs],
                               [numpy_helper.from_array(x, name) for name, x in constants.items()])  # fmt: skip
-    return Case(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9), inputs)
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return Case(helper.make_model(graph, opset_imports=opsets, ir_version=9), inputs)
 
 
 def drawn(rng: np.random.Generator) -> dict[str, Case]:
@@ -158,6 +163,114 @@ def drawn(rng: np.random.Generator) -> dict[str, Case]:
         "GRU": case(
             "GRU", {"x": real(50, 1, 128)}, {"w": real(1, 384, 128), "r": real(1, 384, 128)}, 2, hidden_size=128
         ),
+        **of_images(image, planes, at),
+        **of_language(real, whole, at),
+        **of_elements(x, z, whole, at),
+    }
+
+
+def of_images(image: np.ndarray, planes: np.ndarray, at: Draw) -> dict[str, Case]:
+    """Of networks that see or draw."""
+    wider = {"roi": np.empty(0, np.float32), "s": np.array([1, 1, 1.5, 1.5], np.float32)}
+    smaller = {"roi": np.empty(0, np.float32), "s": np.array([1, 1, 0.5, 0.5], np.float32)}
+    around = {"p": at(0, 0, 3, 3, 0, 0, 3, 3)}
+    groups = {"s": np.ones(32, np.float32), "b": np.zeros(32, np.float32)}
+    return {
+        "Slice with steps": case(
+            "Slice", {"x": image}, {"a": at(0, 0), "b": at(128, 128), "c": at(2, 3), "d": at(2, 2)}
+        ),
+        "Slice backwards": case("Slice", {"x": image}, {"a": at(-1), "b": at(-1000), "c": at(3), "d": at(-1)}),
+        "Pad by edges": case("Pad", {"x": image}, around, mode="edge"),
+        "Pad around": case("Pad", {"x": image}, around, mode="wrap"),
+        "SpaceToDepth": case("SpaceToDepth", {"x": image}, blocksize=2),
+        "Resize by cubics": case("Resize", {"x": image}, wider, mode="cubic"),
+        "Resize with antialias": case("Resize", {"x": image}, smaller, mode="linear", antialias=1),
+        "Resize with antialias, cubic": case("Resize", {"x": image}, smaller, mode="cubic", antialias=1),
+        "CenterCropPad": case("CenterCropPad", {"x": image}, {"n": at(112, 144)}, axes=[2, 3]),
+        "GroupNormalization": case("GroupNormalization", {"x": image}, groups, num_groups=8, opset=21),
+        "InstanceNormalization": case("InstanceNormalization", {"x": image.reshape(1, 32, -1)}, groups),
+        "LpNormalization": case("LpNormalization", {"x": image}, axis=1),
+        "GlobalMaxPool": case("GlobalMaxPool", {"x": planes}),
+        "Concat": case("Concat", {"a": image, "b": image}, axis=1),
+        "Split": case("Split", {"x": image}, results=4, axis=1, num_outputs=4),
+        "ArgMin of rows": case("ArgMin", {"x": image}, axis=-1),
+        "Transpose of windows": case("Transpose", {"x": image.reshape(1, 32, 16, 8, 16, 8)}, perm=[0, 2, 4, 3, 5, 1]),
+        "PRelu": case("PRelu", {"x": image}, {"s": np.full((32, 1, 1), 0.1, np.float32)}),
+    }
+
+
+def of_language(real: Draw, whole: Draw, at: Draw) -> dict[str, Case]:
+    """Of networks that read, write or listen."""
+    ms, rows = "com.microsoft", {"x": real(1, 128, 768), "y": real(1, 128, 768)}
+    heads = {name: real(1, 12, 128, 64) for name in "qkv"}
+    x, updates = real(1000, 64), real(5000, 64)
+    scale = {"s": np.ones(768, np.float32), "b": np.zeros(768, np.float32)}
+    angles = {"c": real(128, 32), "s": real(128, 32), "i": whole(128, 1, 128)}
+    return {
+        "LogSoftmax": case("LogSoftmax", {"x": real(128, 30000)}, axis=-1),
+        "Softmax of columns": case("Softmax", {"x": real(16, 64, 256)}, axis=1),
+        "Attention": case("Attention", heads, opset=23),
+        "Attention with causes": case("Attention", heads, opset=23, is_causal=1),
+        "RotaryEmbedding": case("RotaryEmbedding", {"x": heads["q"]}, angles, opset=23),
+        "RMSNormalization": case("RMSNormalization", {"x": rows["x"]}, {"s": scale["s"]}, opset=23),
+        "SkipLayerNormalization": case("SkipLayerNormalization", rows, scale, domain=ms),
+        "BiasGelu": case("BiasGelu", {"x": real(1, 128, 3072)}, {"b": real(3072)}, domain=ms),
+        "QuickGelu": case("QuickGelu", {"x": real(1, 128, 3072)}, domain=ms),
+        "FusedMatMul": case("FusedMatMul", {"a": heads["q"], "b": heads["k"]}, transB=1, alpha=0.125, domain=ms),
+        "MatMul of heads": case("MatMul", {"a": heads["q"], "b": real(1, 12, 64, 128)}),
+        "Einsum of heads": case(
+            "Einsum", {"a": real(2, 128, 12, 64), "b": real(2, 128, 12, 64)}, equation="bqhd,bkhd->bhqk"
+        ),
+        "Einsum of sums": case("Einsum", {"a": real(64, 128, 32), "b": real(128, 32)}, equation="ijk,jk->i"),
+        "Gather of rows": case("Gather", {"x": real(12, 128, 64), "i": whole(128, 16)}, axis=1),
+        "ScatterElements by sums": case(
+            "ScatterElements", {"x": x, "i": whole(1000, 5000, 64), "u": updates}, axis=0, reduction="add"
+        ),
+        "ScatterND by sums": case(
+            "ScatterND", {"x": x, "i": whole(1000, 5000, 1), "u": updates}, reduction="add"
+        ),
+        "MeanVariance of rows": case("LayerNormalization", {"x": rows["x"]}, scale),
+        "Where of a mask": case(
+            "Where", {"m": whole(2, 1, 1, 128, 128) > 0, "x": real(1, 12, 128, 128)}, {"y": np.array(-1e4, np.float32)}
+        ),
+        "Expand": case("Expand", {"x": real(8, 1, 128, 64)}, {"n": at(8, 4, 128, 64)}),
+        "ReduceMean of steps": case("ReduceMean", {"x": rows["x"]}, {"a": at(1)}),
+        "ReduceMax of all": case("ReduceMax", {"x": rows["x"]}),
+        "STFT of frames": case(
+            "STFT", {"x": real(1, 48000, 1)}, {"step": np.array(256), "window": np.hanning(1024).astype(np.float32)}
+        ),
+        "MelWeightMatrix": case(
+            "MelWeightMatrix",
+            {"n": np.array(80), "d": np.array(512), "r": np.array(16000), "l": np.array(0, np.float32),
+             "h": np.array(8000, np.float32)},
+        ),
+    }  # fmt: skip
+
+
+def of_elements(x: np.ndarray, z: np.ndarray, whole: Draw, at: Draw) -> dict[str, Case]:
+    """Of any network."""
+    bits = {name: whole(1000, 1000, 1000, dtype="int32") for name in "ab"}
+    return {
+        "BitwiseAnd": case("BitwiseAnd", bits),
+        "Mul of int32": case("Mul", bits),
+        "Less of int64": case("Less", {name: b.astype(np.int64) for name, b in bits.items()}),
+        "Sub of a column": case("Sub", {"a": x, "b": z[:, :1].copy()}),
+        "Max of three": case("Max", {"a": x, "b": z, "c": x[::-1].copy()}),
+        "Sum of three": case("Sum", {"a": x, "b": z, "c": x[::-1].copy()}),
+        "Mean of three": case("Mean", {"a": x, "b": z, "c": x[::-1].copy()}),
+        "Sign": case("Sign", {"x": x}),
+        "Round": case("Round", {"x": x}),
+        "Erf": case("Erf", {"x": x}),
+        "Acosh": case("Acosh", {"x": np.abs(x) + 1}),
+        "EyeLike": case("EyeLike", {"x": x}),
+        "Cast to float16": case("Cast", {"x": x}, to=onnx.TensorProto.FLOAT16),
+        "Cast of bool": case("Cast", {"x": x > 0}, to=onnx.TensorProto.FLOAT),
+        "Cast of int64": case("Cast", {"x": whole(99, 1000, 1000)}, to=onnx.TensorProto.FLOAT),
+        "Concat of int64": case("Concat", {"a": whole(99, 1000, 300), "b": whole(99, 1000, 200)}, axis=1),
+        "Transpose of int64": case("Transpose", {"x": whole(99, 500, 1000)}, perm=[1, 0]),
+        "Slice of int64": case("Slice", {"x": whole(99, 1000, 1000)}, {"a": at(1), "b": at(999), "c": at(1)}),
+        "NonZero of few": case("NonZero", {"x": x > 3}),
+        "Unique of few": case("Unique", {"x": whole(50, 2000)}, results=4),
     }
 
 

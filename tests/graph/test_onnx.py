@@ -29,8 +29,8 @@ def external(name, dims, location, **more):
 
 def test_unsupported_operators_are_all_named():
     nodes = [helper.make_node("Foo", ["x"], ["a"]), helper.make_node("Bar", ["a"], ["b"], domain="com.me"),
-             helper.make_node("SequenceEmpty", [], ["y"])]  # fmt: skip
-    with pytest.raises(Unsupported, match=r"Foo, SequenceEmpty, com\.me\.Bar"):
+             helper.make_node("OptionalHasElement", [], ["y"])]  # fmt: skip
+    with pytest.raises(Unsupported, match=r"Foo, OptionalHasElement, com\.me\.Bar"):
         lk.onnx.load(model(nodes))
 
 

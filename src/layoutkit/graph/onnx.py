@@ -15,7 +15,8 @@ import numpy as np
 
 from .ir import Body, Graph, Node, TensorType, fresh
 from .onnx_file import Constants, Large, Source, Stored, without_large
-from .onnx_integers import CONTRIBUTED, DOMAIN
+from .onnx_fused import CONTRIBUTED, DOMAIN, IN_ONNX
+from .onnx_sequences import Pieces
 from .onnx_versions import CONVERSIONS
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
@@ -40,7 +41,7 @@ def graph_of(model: Any) -> Graph:
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
-    supported = (OPERATORS.keys() | CONVERSIONS.keys()) - OURS
+    supported = (OPERATORS.keys() | CONVERSIONS.keys() | IN_ONNX) - OURS
     unknown = sorted(
         {
             f"{n.domain}.{n.op_type}".lstrip(".")
@@ -205,10 +206,11 @@ class _Reader:
         self.constants, self._names = constants, names
         self._folder = folder  # of external tensors
         self.nodes: list[Node] = []
+        self.sequences: dict[str, list[str] | Pieces] = {}
 
     def add(self, proto) -> None:
         """Read a node."""
-        conversions = CONTRIBUTED if proto.domain == DOMAIN else CONVERSIONS
+        conversions = CONTRIBUTED if proto.domain == DOMAIN or proto.op_type in IN_ONNX else CONVERSIONS
         try:  # checks the number of inputs and outputs and the types of attributes, not their values
             if conversions is CONVERSIONS:
                 self.onnx.checker.check_node(self._without_graphs(proto), self._schemas)
@@ -241,6 +243,16 @@ class _Reader:
         name = self.name(owner, "constant")
         self.constants[name] = np.asarray(values, dtype)
         return name
+
+    def rank(self, name: str) -> int | None:
+        """How many axes a tensor has, if it is a constant or declared, or one of another type that is; else None."""
+        makers = {output: node for node in self.nodes for output in node.outputs}
+        while name not in self.constants and name in makers and makers[name].op in ("Cast", "Identity"):
+            name = makers[name].inputs[0]
+        if name in self.constants:
+            return self.constants[name].ndim
+        graph = self._proto.graph
+        return next((_declared_rank(v) for v in (*graph.input, *graph.value_info) if v.name == name), None)
 
     def dtype(self, code: Any, name: str) -> np.dtype:
         """The element type of tensor `name`, by ONNX's number or name."""

@@ -24,7 +24,7 @@ UNARY = {"QLinearLeakyRelu": "LeakyRelu", "QLinearSigmoid": "Sigmoid", "QLinearS
 BINARY = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
 
 
-def _contributes(*names: str):
+def contributes(*names: str):
     """Register the function below as what becomes of operators."""
 
     def register(function: Lowering) -> Lowering:
@@ -52,7 +52,7 @@ def _rounded(r, node: Node, of: Node, x_zero: str, scale: str, zero: str) -> Nod
     return Node("QuantizeLinear", (name, scale, zero), node.outputs, {}, node.name)
 
 
-def _checked(node: Node, least: int, most: int | None = None) -> tuple[str, ...]:
+def checked(node: Node, least: int, most: int | None = None) -> tuple[str, ...]:
     """The inputs of a node, `most` with those that are left out. ValueError unless it has at least so many, and one
     output: the package onnx knows no schema of these."""
     if not least <= len(node.inputs) <= (most or len(node.inputs)) or len(node.outputs) != 1:
@@ -62,9 +62,9 @@ def _checked(node: Node, least: int, most: int | None = None) -> tuple[str, ...]
     return node.inputs + ("",) * ((most or 0) - len(node.inputs))
 
 
-@_contributes(*UNARY)
+@contributes(*UNARY)
 def _unary(r, node: Node) -> Node:
-    inputs = _checked(node, 4, 5)
+    inputs = checked(node, 4, 5)
     a = dict(node.attributes)
     if a.pop("channels_last", 0):
         raise Unsupported(f"onnx: {node}: channels_last")
@@ -79,16 +79,16 @@ def _unary(r, node: Node) -> Node:
     return _rounded(r, node, Node(UNARY[node.op], (x, *more), (), a, node.name), inputs[2], *inputs[3:5])
 
 
-@_contributes(*BINARY)
+@contributes(*BINARY)
 def _binary(r, node: Node) -> Node:
-    inputs = _checked(node, 7, 8)
+    inputs = checked(node, 7, 8)
     x, y = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6])
     return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), inputs[2] or inputs[5], *inputs[6:8])
 
 
-@_contributes("QLinearConcat")
+@contributes("QLinearConcat")
 def _concat(r, node: Node) -> Node:
-    _checked(node, 5)
+    checked(node, 5)
     if len(node.inputs) % 3 != 2:
         raise ValueError(f"onnx: {node}: {len(node.inputs)} inputs, expected 2 and 3 for each tensor")
     parts = tuple(_meant(r, *node.inputs[i : i + 3]) for i in range(2, len(node.inputs), 3))
@@ -96,9 +96,9 @@ def _concat(r, node: Node) -> Node:
     return _rounded(r, node, of, node.inputs[4], *node.inputs[:2])
 
 
-@_contributes("QGemm")
+@contributes("QGemm")
 def _gemm(r, node: Node) -> Node:
-    inputs = _checked(node, 6, 9)
+    inputs = checked(node, 6, 9)
     a = {key: node.attributes[key] for key in ("alpha", "transA", "transB") if key in node.attributes}
     axis = 0 if a.get("transB") else 1
     x, w = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6], axis=axis)
@@ -112,9 +112,9 @@ def _gemm(r, node: Node) -> Node:
     return _rounded(r, node, of, inputs[2], *inputs[7:9]) if inputs[7] else of.with_(outputs=node.outputs)
 
 
-@_contributes("QuantizeLinear", "DequantizeLinear")
+@contributes("QuantizeLinear", "DequantizeLinear")
 def _as_in_onnx(r, node: Node) -> Node:
-    _checked(node, 2)
+    checked(node, 2)
     return node
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
-from layoutkit.graph.operators import OPERATORS
+from layoutkit.graph.operators import OPERATORS, run
 
 TYPES = [
     "float32",
@@ -332,3 +332,45 @@ def test_regions_whose_extent_overflows_are_refused():
     corners = np.array([[-1.7e308, -1.7e308, 1.7e308, 1.7e308]])
     with pytest.raises(ValueError, match="not finite"):
         ran("RoiAlign", [np.ones((1, 1, 1, 1)), corners, np.zeros(1, np.int64)], sampling_ratio=1)
+
+
+# ---- running sums of rows, the best of rows
+
+
+@given(SEEDS, st.sampled_from(["float32", "float64", "int64", "uint32"]), st.sampled_from(["CumSum", "CumProd"]),
+       st.booleans(), st.booleans(), THREADS)  # fmt: skip
+def test_running_rows(seed, dtype, op, exclusive, reverse, threads):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 3, (int(rng.integers(0, 12)), int(rng.integers(0, 3)), int(rng.integers(0, 70)))).astype(dtype)
+    got = ran(op, [x, np.array(-1)], threads, exclusive=int(exclusive), reverse=int(reverse))
+    flipped = x[..., ::-1] if reverse else x
+    before = np.insert(flipped, 0, 0 if op == "CumSum" else 1, -1)[..., :-1] if exclusive and x.size else flipped
+    want = (np.cumsum if op == "CumSum" else np.cumprod)(before, -1, dtype=dtype)
+    np.testing.assert_array_equal(got, want[..., ::-1] if reverse else want, strict=True)
+
+
+def test_running_sums_are_those_of_their_row_where_others_have_nan():
+    x = np.ones((7, 40), np.float32)
+    x[2, 5], x[5, 0] = np.nan, np.inf
+    got = ran("CumSum", [x, np.array(1)])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(got, x.cumsum(1, dtype=np.float32))
+
+
+@given(SEEDS, st.sampled_from(["float32", "float64", "int64", "int32", "uint8", "int8"]), st.booleans(), THREADS)
+def test_the_best_of_rows(seed, dtype, largest, threads):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 9, (int(rng.integers(0, 9)), int(rng.integers(1, 70)))).astype(dtype)
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.1] = -np.inf
+        x[(rng.random(x.shape) < 0.1) & (rng.random(len(x)) < 0.3)[:, None]] = np.nan
+        x = np.where(x == 0, np.copysign(x, rng.choice([-1, 1], x.shape)), x).astype(dtype)
+    node = Node("TopK", ("x", "k"), ("v", "i"), {"largest": int(largest)})
+    values, places = run(node, [x, np.array([1])], {**node.attributes, "threads": threads})
+    key = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x
+    nan = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)
+    order = [sorted(range(x.shape[1]), key=lambda j: (nan[i, j], key[i, j]) if not largest else
+                    (not nan[i, j], -float(key[i, j])))[0] for i in range(len(x))]  # fmt: skip
+    np.testing.assert_array_equal(places[:, 0], order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1), strict=True)
+    np.testing.assert_array_equal(np.signbit(values), np.signbit(np.take_along_axis(x, places, 1)))

@@ -8,7 +8,7 @@ from ..ndarray cimport (
 )
 from ..runtime.team cimport threads_for
 from .checks cimport check_reals
-from .executor cimport ceil_div
+from .executor cimport aligned, ceil_div
 from .operation cimport Operation, chunks_of
 
 import_array()
@@ -118,20 +118,54 @@ cdef class Columns(Operation):
             add_columns(<const float *>x, <float *>y, &self.windows)
 
 
+cdef struct Span:  # of a region's bins along a row
+    int64_t first, end  # columns
+    int64_t most        # of a bin
+
+
+cdef Span span_of(const int64_t *columns, int64_t wide) noexcept nogil:
+    cdef Span span
+    cdef int64_t q
+    span.first, span.end, span.most = columns[0], columns[1], 0
+    for q in range(wide):
+        span.first, span.end = min(span.first, columns[2 * q]), max(span.end, columns[2 * q + 1])
+        span.most = max(span.most, columns[2 * q + 1] - columns[2 * q])
+    return span
+
+
+cdef inline real larger(real best, real value) noexcept nogil:
+    """NaN is larger than all numbers."""
+    return value if (value > best) | (value != value) else best
+
+
 cdef void largest_of_bins(const real *x, real *y, int64_t width, const int64_t *rows, const int64_t *columns,
-                          int64_t high, int64_t wide) noexcept nogil:
-    """NaN is larger than all numbers; bins without a pixel are 0."""
-    cdef int64_t p, q, i, j
-    cdef real best, value
+                          int64_t high, int64_t wide, real *line) noexcept nogil:
+    """Of the rows of bins, the largest of each column, in `line`; then of the columns of each bin, as many as the widest one
+    has. Bins without a pixel are 0."""
+    cdef Span span = span_of(columns, wide)
+    cdef int64_t p, q, i, j, last
+    cdef const real *row
+    cdef real best
     for p in range(high):
+        if rows[2 * p] >= rows[2 * p + 1]:
+            for q in range(wide):
+                y[p * wide + q] = 0
+            continue
+        row = x + rows[2 * p] * width
+        for j in range(span.first, span.end):
+            line[j] = row[j]
+        for i in range(rows[2 * p] + 1, rows[2 * p + 1]):
+            row = x + i * width
+            for j in range(span.first, span.end):
+                line[j] = larger(line[j], row[j])
         for q in range(wide):
-            best = 0
-            if rows[2 * p] < rows[2 * p + 1] and columns[2 * q] < columns[2 * q + 1]:
-                best = x[rows[2 * p] * width + columns[2 * q]]
-            for i in range(rows[2 * p], rows[2 * p + 1]):
-                for j in range(columns[2 * q], columns[2 * q + 1]):
-                    value = x[i * width + j]
-                    best = value if value > best or value != value else best
+            j, last = columns[2 * q], columns[2 * q + 1] - 1
+            if j > last:
+                y[p * wide + q] = 0
+                continue
+            best = line[j]
+            for i in range(1, span.most):
+                best = larger(best, line[min(j + i, last)])
             y[p * wide + q] = best
 
 
@@ -152,6 +186,7 @@ cdef class Bins(Operation):
     """
 
     cdef int64_t regions, channels, plane, width, high, wide, chunks
+    cdef int64_t line  # bytes of a thread
     cdef int threads
     cdef bint doubles
 
@@ -170,11 +205,14 @@ cdef class Bins(Operation):
         self.doubles = PyArray_TYPE(x) == NPY_FLOAT64
         pixels = (rows[..., 1] - rows[..., 0]).clip(0).sum(1) * (columns[..., 1] - columns[..., 0]).clip(0).sum(1)
         cost = 8.0 * float(pixels.sum()) * self.channels
+        self.line = aligned(self.width * x.itemsize)
         tasks = self.regions * self.channels
         self.threads, self.chunks = <int>max(1, min(threads_for(threads, cost), tasks)), chunks_of(cost)
+        self.workspace = self.threads * self.line
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        self.run_chunks(self.threads, self.regions * self.channels, self.chunks, at, workspace, 0)
+        if self.wide:
+            self.run_chunks(self.threads, self.regions * self.channels, self.chunks, at, workspace, self.line)
 
     cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         cdef int64_t region = task // self.channels, channel = task % self.channels
@@ -183,6 +221,8 @@ cdef class Bins(Operation):
         cdef const int64_t *rows = <const int64_t *>at[1] + 2 * region * self.high
         cdef const int64_t *columns = <const int64_t *>at[2] + 2 * region * self.wide
         if self.doubles:
-            largest_of_bins(<const double *>at[0] + x, <double *>at[4] + y, self.width, rows, columns, self.high, self.wide)
+            largest_of_bins(<const double *>at[0] + x, <double *>at[4] + y, self.width, rows, columns, self.high, self.wide,
+                            <double *>workspace)
         else:
-            largest_of_bins(<const float *>at[0] + x, <float *>at[4] + y, self.width, rows, columns, self.high, self.wide)
+            largest_of_bins(<const float *>at[0] + x, <float *>at[4] + y, self.width, rows, columns, self.high, self.wide,
+                            <float *>workspace)

@@ -2,6 +2,7 @@
 
 NaN is larger than all numbers; of equal ones, the first comes first. Few are kept as a sorted list, into which those that
 belong there are inserted; many as a heap with the worst on top. Blocks without a number that belongs there are passed over.
+The best one alone is found first, then its place.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -19,6 +20,7 @@ import_array()
 cdef enum:
     MAX_LIST = 24  # numbers of a sorted list
     BLOCK = 32     # numbers that are passed over at a time
+    LANES = 16     # numbers of a row that are compared at a time where only the best one is asked for
 
 LISTED = MAX_LIST
 
@@ -110,7 +112,54 @@ cdef inline void top_of_row(const number *x, number *values, int64_t *places, in
             sink(values, places, 0, i, value, place, largest)
 
 
+cdef inline int64_t place_of(const number *x, int64_t n, number value) noexcept nogil:
+    """The first number of a row that is this one; n if there is none."""
+    cdef int64_t i = 0, j
+    cdef int found
+    while i + LANES <= n:
+        found = 0
+        for j in range(LANES):
+            found |= x[i + j] == value
+        if found:
+            break
+        i += LANES
+    while i < n and x[i] != value:
+        i += 1
+    return i
+
+
+cdef inline bint best_of_row(const number *x, number *value, int64_t *place, int64_t n, bint largest) noexcept nogil:
+    """The best number of a row; False, and nothing, if there is a NaN."""
+    cdef number best[LANES]
+    cdef int64_t i = 0, j
+    cdef int unordered = 0
+    for j in range(LANES):
+        best[j] = x[0]
+    while i + LANES <= n:
+        for j in range(LANES):
+            unordered |= x[i + j] != x[i + j]
+            if largest:
+                best[j] = x[i + j] if x[i + j] > best[j] else best[j]
+            else:
+                best[j] = x[i + j] if x[i + j] < best[j] else best[j]
+        i += LANES
+    for j in range(i, n):
+        unordered |= x[j] != x[j]
+        if x[j] > best[0] if largest else x[j] < best[0]:
+            best[0] = x[j]
+    for j in range(1, LANES):
+        if best[j] > best[0] if largest else best[j] < best[0]:
+            best[0] = best[j]
+    if unordered:
+        return False
+    place[0] = place_of(x, n, best[0])
+    value[0] = x[place[0]]
+    return True
+
+
 cdef void top(const number *x, number *values, int64_t *places, int64_t n, int64_t k, bint largest) noexcept nogil:
+    if k == 1 and (best_of_row(x, values, places, n, True) if largest else best_of_row(x, values, places, n, False)):
+        return
     if largest:  # known to the compiler
         top_of_row(x, values, places, n, k, True)
     else:

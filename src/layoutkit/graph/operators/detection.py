@@ -181,12 +181,26 @@ def _affine_grid(inputs, attributes, out=None):
         at = np.arange(n, dtype=theta.dtype)
         axes.append(at * 2 / max(n - 1, 1) - 1 if attributes.get("align_corners", 0) else (2 * at + 1) / max(n, 1) - 1)
     rank, y = len(sizes), result(out, (len(theta), *sizes, len(sizes)), theta.dtype)
+    if rank == 2 and theta.dtype in PAIRS and y.flags.c_contiguous:
+        _affine_pairs(theta, axes, y)
+        return [y]
     for c in range(rank):
         sums = theta[:, c, rank].reshape(-1, *[1] * rank)
         for i in range(rank - 1, -1, -1):  # the coordinate along the last axis comes first
             term = axes[i].reshape(-1, *[1] * (rank - 1 - i)) * theta[:, c, rank - 1 - i].reshape(-1, *[1] * rank)
             sums = np.add(sums, term, out=y[..., c] if i == 0 else None)
     return [y]
+
+
+PAIRS = {np.dtype(np.float32): np.complex64, np.dtype(np.float64): np.complex128}
+
+
+def _affine_pairs(theta, axes, y):
+    """Both coordinates of a pixel at a time, as a complex number: the sum of one of its row and one of its column."""
+    down, along = (theta[:, None, :, i] * at[:, None] for at, i in zip(axes, (1, 0)))  # [image, pixel, coordinate]
+    terms = np.ascontiguousarray(down), np.ascontiguousarray(along + theta[:, None, :, 2])
+    rows, columns, pixels = (v.view(PAIRS[theta.dtype])[..., 0] for v in (*terms, y))
+    np.add(columns[:, None, :], rows[:, :, None], out=pixels)
 
 
 # ---- convolutions with offsets, and pooling back

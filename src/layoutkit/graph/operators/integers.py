@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.nests.elementwise import Elementwise
+from ..._core.nests.dynamic import DynamicQuantisation
 from ...choosing.threads import check_threads
 from ...convolutions import conv
 from .base import Follows, by_kernel, operator, required, result, same_shape
@@ -92,17 +92,7 @@ def _dynamic_shape(node, inputs):
 @operator("DynamicQuantizeLinear", shape=_dynamic_shape, into=True)
 def _dynamic(inputs, attributes, out=None):
     """Over the range of the tensor, which 0 is made a part of."""
-    x, y = inputs[0], result(out, inputs[0].shape, np.uint8)
-    with np.errstate(all="ignore"):
-        low, high = x.min(initial=0), x.max(initial=0)
-        scale = np.float32((high - low) / x.dtype.type(255))
-        scale = scale if scale else np.float32(1)  # of zeros only: as in onnxruntime
-        known = scale < np.inf
-        zero = min(max(round(float(-low / scale)), 0), 255) if known else 0
-        if x.dtype == np.float32 and x.size and known:
-            flat, types = (x.reshape(-1), y.reshape(-1)), [("f32", 1.0, 0), ("u8", float(scale), zero)]
-            Elementwise((), flat[:1], flat[1], types, check_threads(attributes.get("threads")))(*flat)
-        else:
-            integers = np.clip(np.rint(x / (scale if scale > 0 else np.float32(1))) + zero, 0, 255)
-            y[...] = np.nan_to_num(integers).astype(np.uint8)
-    return [y, np.asarray(scale), np.asarray(zero, np.uint8)]
+    x = np.asarray(inputs[0], np.float32, order="C")
+    arrays = x, result(out, x.shape, np.uint8), result(out, (), np.float32, 1), result(out, (), np.uint8, 2)
+    DynamicQuantisation(*arrays, check_threads(attributes.get("threads")))(*arrays)
+    return list(arrays[1:])

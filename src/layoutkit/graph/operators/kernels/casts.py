@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir import Node
 from ..base import MAX_RANK, Known, StoredType
+from ..layouts import PLAIN
 from .base import F32, Kernel
 from .elementwise import MAX_AXES
 
@@ -72,7 +73,14 @@ def is_quantised(node: Node, known: Mapping[str, Known]) -> bool:
     return all(p.stored is None and (np.prod(p.shape) == 1 or (p.value is not None and len(p.shape) == 1)) for p in of)
 
 
+def is_dynamic(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether a DynamicQuantizeLinear is of float32, with all its results; in the order of the model."""
+    x = known[node.inputs[0]]
+    return kind == PLAIN and x.dtype == F32 and x.stored is None and x.value is None and all(node.outputs)
+
+
 KERNELS = {
     "Cast": Kernel(is_cast, strided=True),
+    "DynamicQuantizeLinear": Kernel(is_dynamic),
     **dict.fromkeys(("Identity", "QuantizeLinear", "DequantizeLinear"), Kernel(is_conversion)),
 }

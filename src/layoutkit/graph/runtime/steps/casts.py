@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._core.nests.dynamic import DynamicQuantisation
 from ...._core.nests.elementwise import Elementwise
 from ...._core.nests.reorder_operation import ReorderOperation
 from ....reorders.binding import compiled
@@ -13,7 +14,7 @@ from ....reorders.convert import Numbers
 from ...ir import Node
 from ...layout.factors import conversion
 from ...operators.kernels.casts import meant_by
-from .building import LETTERS, ROW_TYPES, Build, Building, Place
+from .building import LETTERS, ROW_TYPES, Build, Building, Place, contiguously
 
 
 def _cast(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -107,6 +108,19 @@ def _along_axis(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.operation(node, make, tuple(reads), (program.result(node.outputs[0], kinds[0]),))
 
 
+def _dynamic(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """Integers by the range of all numbers."""
+    threads = program.costs.threads
+
+    def make(*arrays: np.ndarray) -> DynamicQuantisation:
+        return DynamicQuantisation(*arrays, threads)
+
+    results = tuple(program.result(name, kinds[0]) for name in node.outputs)
+    reads = (program.operand(node.inputs[0], kinds[0]),)
+    program.operation(node, contiguously(make, threads), reads, results)
+
+
 BUILDS: dict[str, Build] = {
     "Cast": _cast, "Identity": _identity, "QuantizeLinear": _quantisation, "DequantizeLinear": _quantisation,
+    "DynamicQuantizeLinear": _dynamic,
 }  # fmt: skip
