@@ -60,25 +60,20 @@ LK_INLINE double folded(double a, double b, const int fold)
     return a + b;
 }
 
-enum { EXTREMES = 8 };
+enum { EXTREMES = 4 };
 
 /* Maxima and minima are the same in any order: those of whole vectors from element 0 on, several of which are folded at a
  * time; the elements that are left begin at *end. */
 LK_INLINE vf extreme_of_row(const char *x, int64_t count, int64_t *end, vf none, const int fold)
 {
-    vf some[EXTREMES];
-    for (int k = 0; k < EXTREMES; k++)
-        some[k] = none;
+    vf some[EXTREMES] = {none, none, none, none};
     int64_t j = 0;
     for (; j <= count - EXTREMES * WIDE; j += EXTREMES * LK_LANES)
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int k = 0; k < EXTREMES; k++)
             some[k] = extreme(some[k], load_numbers(x + (j + k * LK_LANES) * ITEM, LK_LANES, ELEMENT), fold);
     *end = j;
-    for (int n = EXTREMES / 2; n; n /= 2)
-        for (int k = 0; k < n; k++)
-            some[k] = extreme(some[k], some[k + n], fold);
-    return some[0];
+    return extreme(extreme(some[0], some[1], fold), extreme(some[2], some[3], fold), fold);
 }
 
 LK_INLINE void reduce_row(const lk_reduce *g, int64_t i, const int fold)
