@@ -125,7 +125,7 @@ def test_interpolation(data, isa, threads, end, types):
     want, taps = x.astype(np.float64), []
     for i, n in enumerate(size):
         m = data.draw(st.integers(1, 60 if i == rank - 1 else 5))
-        count = data.draw(st.integers(1, 4))
+        count = data.draw(st.integers(1, 8))
         at = np.sort(rng.integers(0, n, (count, m)), 1)
         weight = rng.uniform(-1, 1, (count, m))
         if data.draw(st.booleans()):
@@ -188,7 +188,7 @@ def movers(draw):
         inputs = {"pads": pads, **({"value": np.array(2.5, np.float32)} if mode == "constant" else {})}
         return Node(op, ("a", *inputs), ("y",), {"mode": mode}), shape, inputs
     if op == "Resize":
-        whole = [1, 1, *(draw(st.sampled_from([1, 2, 3, 0.5, 1.7, 0.6])) for _ in range(rank - 2))]
+        whole = [1, 1, *(draw(st.sampled_from([1, 2, 3, 0.5, 1.7, 0.6, 0.3])) for _ in range(rank - 2))]
         whole[1] = draw(st.sampled_from([1, 1, 1, 2]))
         places = "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"
         attributes = {
@@ -196,6 +196,8 @@ def movers(draw):
             "coordinate_transformation_mode": draw(st.sampled_from(places)),
             "nearest_mode": draw(st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])),
         }
+        if attributes["mode"] != "nearest":
+            attributes |= {name: draw(st.integers(0, 1)) for name in ("antialias", "exclude_outside")}
         return Node(op, ("a", "", "scales"), ("y",), attributes), shape, {"scales": np.array(whole, np.float32)}
     if op == "Expand":
         target = [draw(st.integers(1, 3)) if n == 1 else n for n in shape]

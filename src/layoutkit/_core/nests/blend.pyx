@@ -18,7 +18,7 @@ from .operation cimport Operation
 import_array()
 
 cdef enum:
-    MAX_ROWS = 16  # that are summed: 4 taps of each of two axes
+    MAX_ROWS = 64  # that are summed: the product of the taps of both axes
     BLOCK_ROWS = 16           # rows of y whose pixels are interpolated together,
     BLOCK_BYTES = 96 << 10    # and what they are computed from
     ITEM = sizeof(float)

@@ -106,16 +106,13 @@ def sampling_weights(n, n_out, ratio, attributes):
     base = np.floor(at).astype(np.int64)
     part = at - base
     a = attributes.get("cubic_coeff_a", -0.75)
+    offsets = reached(attributes, ratio)
     if is_stretched(attributes, ratio):
-        reach = (1 if mode == "linear" else 2) / ratio
-        first = int(np.floor(-reach)) + 1
-        offsets = range(first, 2 - first)
         weights = np.array([_kernel(abs(k - part) * ratio, mode, a) for k in offsets])
         weights = weights / weights.sum(0)
     elif mode == "linear":
-        offsets, weights = range(2), np.array([1 - part, part])
+        weights = np.array([1 - part, part])
     else:
-        offsets = range(-1, 3)
         weights = np.array([_kernel(x, mode, a) for x in (part + 1, part, 1 - part, 2 - part)])
     indices = np.array([base + k for k in offsets])
     if attributes.get("exclude_outside"):
@@ -128,6 +125,13 @@ def sampling_weights(n, n_out, ratio, attributes):
 def is_stretched(attributes, ratio):
     """Whether an axis is made shorter by antialiasing: kernels reach as far as several elements."""
     return bool(attributes.get("antialias")) and ratio < 1
+
+
+def reached(attributes, ratio):
+    """The elements that one of an interpolated axis is made of, counted from the one at or before its place."""
+    half = 1 if attributes.get("mode") == "linear" else 2
+    first = int(np.floor(-half / ratio)) + 1 if is_stretched(attributes, ratio) else 1 - half
+    return range(first, 2 - first)
 
 
 def _kernel(x, mode, a):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from math import prod
 
 from ...ir import Node
 from ..base import MAX_RANK, Known
 from ..indices import TAKING, in_layout, indices_of
 from ..layouts import BLOCKED, LAST, PLAIN, layouts_of
 from ..moves import TO_LAST, channels_moved, order_of
-from ..resize import check_resize, is_stretched, resized
+from ..resize import check_resize, reached, resized
 from .base import F32, Kernel
 
 
@@ -21,6 +22,7 @@ def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 WIDTHS = 1, 2, 4, 8  # bytes of elements that are taken
 MAX_AXES = 3  # that are interpolated, and those between them
+MAX_ROWS = 64  # that are summed; by antialiasing, of images that become much smaller
 
 
 def is_taken(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -47,9 +49,10 @@ def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     with suppress(ValueError):
         check_resize(node.attributes)
         changed = resized(x.shape, node.attributes, None, None)
-        if any(is_stretched(node.attributes, ratio) for *_, ratio in changed):
-            return False
         axes = [axis for axis, *_ in changed]
+        taps = {axis: len(reached(node.attributes, ratio)) for axis, _, ratio in changed}
+        if prod(n for axis, n in taps.items() if axis != max(axes)) > MAX_ROWS:
+            return False
         return bool(axes) and max(axes) - min(axes) < MAX_AXES and (kind == PLAIN or min(axes) >= 2)
     return False
 
