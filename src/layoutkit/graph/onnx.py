@@ -61,6 +61,9 @@ def graph_of(model: Any) -> Graph:
     reader = _Reader(onnx, proto, version, folder, constants, {*inputs, *constants})
     for node in graph.node:
         reader.add(node)
+    for value in graph.output:
+        if value.name in reader.sequences:
+            raise Unsupported(f"onnx: output {value.name!r} is no tensor")
     return Graph(reader.nodes, inputs, tuple(v.name for v in graph.output), reader.constants)
 
 
@@ -296,6 +299,9 @@ class _Reader:
         for node in graph.node:
             reader.add(node)
         outputs = tuple(v.name for v in graph.output)
+        for name in outputs:
+            if name in reader.sequences:
+                raise Unsupported(f"onnx: output {name!r} of a graph in a node is no tensor")
         inner = names | constants.keys() | {name for node in reader.nodes for name in node.outputs}
         read = dict.fromkeys([*(name for node in reader.nodes for name in node.present_inputs()), *outputs])
         captured = []

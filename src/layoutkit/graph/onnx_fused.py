@@ -202,7 +202,7 @@ def _packed_product(r, node: Node) -> Node:
         raise ValueError(f"onnx: {node}: a matrix of {n} x {k} in blocks of {block}")
     packed, scale, zero = values
     assert packed is not None and scale is not None
-    blocks = -(-k // block)
+    blocks, dtype = -(-k // block), scale.dtype
     q = _unpacked(packed.reshape(n, blocks, -1), bits, block)
     scale = scale.reshape(n, blocks, 1).astype(np.float32)
     if zero is None:
@@ -212,7 +212,7 @@ def _packed_product(r, node: Node) -> Node:
     else:
         offset = zero.reshape(n, blocks, 1).astype(np.float32)
     numbers = ((q - offset) * scale).reshape(n, blocks * block)[:, :k]
-    name = r.constant(np.ascontiguousarray(numbers.T), node.outputs[0], values[1].dtype)
+    name = r.constant(np.ascontiguousarray(numbers.T), node.outputs[0], dtype)
     if not bias:
         return Node("MatMul", (x, name), node.outputs, {}, node.name)
     return Node("Add", (_made(r, node, "MatMul", x, name), bias), node.outputs, {}, node.name)

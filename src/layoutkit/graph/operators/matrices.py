@@ -59,11 +59,15 @@ def _eye_shape(node, inputs):
     return [(node.attributes.get("dtype", x.dtype), x.shape)]
 
 
-@operator("EyeLike", shape=_eye_shape)
-def _eye(inputs, attributes):
+@operator("EyeLike", shape=_eye_shape, into=True)
+def _eye(inputs, attributes, out=None):
     n, m = inputs[0].shape
-    k = min(max(int(attributes.get("k", 0)), -n - 1), m + 1)
-    return [np.eye(n, m, k, attributes.get("dtype", inputs[0].dtype))]
+    y = result(out, (n, m), attributes.get("dtype", inputs[0].dtype))
+    y.fill(0)
+    k = int(attributes.get("k", 0))
+    rows = np.arange(max(0, -k), max(0, min(n, m - k)))
+    y[rows, rows + k] = 1
+    return [y]
 
 
 @each("BitShift", into=True)

@@ -115,6 +115,12 @@ def _swish(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
     return [Step(("silu",) if alpha == 1 else ("swish", alpha))]
 
 
+def _mean(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
+    """Of all inputs: their sum, times a number."""
+    others = [Step(("add",), other) for k, other in enumerate(node.inputs) if k != i]
+    return [*others, Step(("linear", 1 / len(node.inputs), 0.0))] if others else []
+
+
 def _requantise(node: Node, known: Mapping[str, Known], i: int) -> list[Step]:
     """Rounded to the integers of a scale, and what these stand for; of chains only."""
     scale, low, high = (node.attributes[key] for key in ("scale", "low", "high"))
@@ -131,7 +137,7 @@ STEPS: dict[str, Steps] = {
     "Shrink": _unary("shrink", bias=0.0, lambd=0.5), "Celu": _celu, "Clip": _clip, "Gelu": _gelu, "Swish": _swish,
     "Add": _commutative("add"), "Sum": _commutative("add"), "Mul": _commutative("mul"), "Max": _commutative("max"),
     "Min": _commutative("min"), "Sub": _binary("sub", "rsub"), "Div": _binary("div", "rdiv"),
-    "PRelu": _binary("prelu"), "Pow": _pow, "Where": _where, "Affine": _affine,
+    "PRelu": _binary("prelu"), "Mean": _mean, "Pow": _pow, "Where": _where, "Affine": _affine,
     "Requantise": _requantise,
     "Equal": _binary("equal", "equal"), "Less": _binary("less", "greater"), "Greater": _binary("greater", "less"),
     "LessOrEqual": _binary("less_equal", "greater_equal"),

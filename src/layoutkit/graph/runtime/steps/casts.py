@@ -112,8 +112,8 @@ def _dynamic(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """Integers by the range of all numbers."""
     threads = program.costs.threads
 
-    def make(*arrays: np.ndarray) -> DynamicQuantisation:
-        return DynamicQuantisation(*arrays, threads)
+    def make(x: np.ndarray, y: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> DynamicQuantisation:
+        return DynamicQuantisation(x, y, scale, zero, threads)
 
     results = tuple(program.result(name, kinds[0]) for name in node.outputs)
     reads = (program.operand(node.inputs[0], kinds[0]),)
