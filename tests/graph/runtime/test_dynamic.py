@@ -61,6 +61,23 @@ def test_quotients_near_the_middle_between_two_integers(seed):
     check(x)
 
 
+def test_quotients_that_no_product_rounds_alike():
+    """Scales for which a number is nearer to the middle between a half and the next float than products are exact."""
+    rng, half = np.random.default_rng(0), np.arange(255, dtype=np.float32) + np.float32(0.5)
+    ends = np.concatenate([np.nextafter(half, np.float32(0)), np.nextafter(half, np.float32(np.inf))])
+    middles = (np.concatenate([half, half]).astype(np.float64) + ends) / 2
+    tried = 0
+    for scale in rng.uniform(0.5, 1, 40000).astype(np.float32):
+        exact = scale * middles
+        x = exact.astype(np.float32)
+        near = np.abs(x - exact) <= 2.0**-44 * exact
+        most = np.float32(255) * scale
+        if near.any() and most / np.float32(255) == scale:
+            check(np.concatenate([x[near], [0, most]]).astype(np.float32))
+            tried += 1
+    assert tried > 5
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, 0.0])
 @pytest.mark.parametrize("size", [1, 3, 5000])
 def test_special_values(value, size):
