@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import operator, required, result
+from .base import operator, required
 
 
 class Sizes(NamedTuple):
@@ -174,20 +174,16 @@ def _rotary_sizes(x, cos, sin, attributes) -> tuple[int, int]:
     return size, rotated
 
 
-@operator("RotaryEmbedding", shape=_same_shape_as_x, into=True)
-def _rotary_embedding(inputs, attributes, out=None):
+@operator("RotaryEmbedding", shape=_same_shape_as_x)
+def _rotary_embedding(inputs, attributes):
     """Pairs of elements of each head are rotated by an angle that depends on the position."""
     x, cos, sin, positions = (*inputs, None)[:4]
     size, rotated = _rotary_sizes(x.shape, cos.shape, sin.shape, attributes)
-    steps, y = 2 if x.ndim == 4 else 1, result(out, x.shape, x.dtype)
-    to, heads = (each if x.ndim == 4 else each.reshape(*x.shape[:2], -1, size) for each in (y, x))
-    cos, sin = (np.expand_dims(each if positions is None else each[positions], 3 - steps) for each in (cos, sin))
+    heads = x.swapaxes(1, 2) if x.ndim == 4 else x.reshape(*x.shape[:2], -1, size)  # [batch, step, head, element]
+    cos, sin = ((each if positions is None else each[positions])[:, :, None] for each in (cos, sin))
+    y = np.array(heads)
     pair = (slice(0, rotated, 2), slice(1, rotated, 2)) if attributes.get("interleaved") else (
         slice(0, rotated // 2), slice(rotated // 2, rotated))  # fmt: skip
-    (a, b), (first, second) = ([each[..., half] for half in pair] for each in (heads, to))
-    product = b * sin
-    np.subtract(np.multiply(a, cos, out=first), product, out=first)
-    np.multiply(b, cos, out=product)
-    np.add(np.multiply(a, sin, out=second), product, out=second)
-    to[..., rotated:] = heads[..., rotated:]
-    return [y]
+    a, b = (heads[..., half] for half in pair)
+    y[..., pair[0]], y[..., pair[1]] = a * cos - b * sin, a * sin + b * cos
+    return [np.ascontiguousarray(y.swapaxes(1, 2)) if x.ndim == 4 else y.reshape(x.shape)]
