@@ -185,3 +185,17 @@ def test_pooling_of_integers(op, dtypes, same, shape, kernel, stride, pad, insid
     y = b.quantised(b.add(op, b.quantised("x", dtypes, *given_), **attributes), dtypes, *other)
     graph = b.graph(b.add("Concat", y, y, axis=1), shape=shape)
     assert_same(graph, other[0], layouts=layouts, threads=threads)
+
+
+@given(
+    st.sampled_from(["uint8", "int8"]), st.sampled_from([1, 3, 8, 20]), st.sampled_from([None, 1]), st.integers(1, 4),
+    st.integers(1, 3), st.integers(0, 1), st.booleans(), st.sampled_from([None, *NAMES]), st.integers(0, 99),
+)  # fmt: skip
+def test_transposed_convolutions_between_integers(dtype, channels, axis, kernel, stride, pad, relu, layouts, seed):
+    b, pads = Builder(seed), [min(pad, kernel - 1)] * 4
+    w = b.filter(8, channels, kernel, kernel, axis=axis)
+    x = b.quantised("x", dtype, 1 / 120, 3)
+    y = b.add("ConvTranspose", x, w, b.constant(b.rng.uniform(-1, 1, channels).astype(np.float32)),
+              strides=[stride] * 2, pads=pads)  # fmt: skip
+    y = b.quantised(b.add("Relu", y) if relu else y, dtype, 0.05, 0)
+    assert_same(b.graph(y, shape=(2, 8, 4, 5)), 0.05, layouts=layouts, threads=2)
