@@ -34,6 +34,7 @@ def test_halves(kernel, taps, count, seed, end):
         y=y.address,
         taps=taps,
         count=count,
+        ahead_row=4096 * (taps - 1),
         kind=HALVES,
     )
     mean = x.astype(float).reshape(taps, count, 2).mean((0, 2))

@@ -186,6 +186,8 @@ cdef class Zooming(Operation):
             self.sum_rows(&c)
         else:
             c.kind, c.count = LK_WEIGH_HALVES, self.count[2]
+            if inner + 1 < self.count[1]:
+                c.ahead_row = self.at[1][inner + 1] - self.at[1][inner]
             self.halve(&c)
 
     cdef void make_again(self, const char *x, char *y, int64_t outer, int64_t inner, const int32_t *which, int64_t count,

@@ -4,6 +4,7 @@
 #ifndef LAYOUTKIT_HALVES_H
 #define LAYOUTKIT_HALVES_H
 
+#include "common/stream.h"
 #include "filters.h"
 #include "reals.h"
 
@@ -39,6 +40,8 @@ LK_INLINE void halve_vector(const lk_combine *p, int64_t i, const int taps, cons
 #pragma GCC unroll 4
     for (int t = 0; t < taps; t++) {
         const char *const x = p->x[t] + 2 * i * bytes;
+        if (p->ahead_row)
+            prefetch(x + p->ahead_row);
         if (bytes == 1) {
             const pair_words v = *(const pair_words *)x;
             if (e == LK_U8)
