@@ -82,6 +82,15 @@ class Draw:
         padding = 1 if self.rng.random() < 0.8 else 0
         return Layer(self.channels(32), self.channels(32), self.about(7, 112), 3, 1, padding, n=self.batch())
 
+    def kernels(self) -> Layer:
+        """Other kernels and strides than 3x3 without a stride: what Winograd cuts into pieces."""
+        choice = self.rng.choice
+        kernel = choice((2, 3, 4, 5, 7, (1, self.rng.randint(3, 11)), (self.rng.randint(3, 11), 1)))
+        stride = 2 if kernel == 3 else choice((1, 2, 2, 3)) if isinstance(kernel, int) else 1
+        dilation = choice((1, 1, 2, 3)) if stride == 1 else 1
+        return Layer(self.channels(16), self.channels(16), self.about(10, 130), kernel, stride,
+                     Layer.centred(kernel, dilation), 1, dilation, self.batch())  # fmt: skip
+
     def depthwise(self) -> Layer:
         c, k = self.channels(), self.rng.choice((3, 3, 5, 7))
         return Layer(c, c, self.about(7, 112), k, self.rng.choice((1, 1, 2)), k // 2, c, n=self.batch())
@@ -109,7 +118,8 @@ class Draw:
 
 
 GROUPS: dict[str, tuple[str, Callable[[Draw], Layer]]] = {  # accuracy, layers
-    "dense": ("strict", Draw.dense), "3x3": ("standard", Draw.square), "depthwise": ("strict", Draw.depthwise),
+    "dense": ("strict", Draw.dense), "3x3": ("standard", Draw.square),
+    "kernels": ("standard", Draw.kernels), "depthwise": ("strict", Draw.depthwise),
     "groups": ("strict", Draw.groups), "odd": ("strict", Draw.odd), "3-D": ("strict", Draw.solid),
     "first": ("strict", Draw.first),
 }  # fmt: skip
