@@ -55,7 +55,8 @@ def axis_pieces(kernel: int, stride: int = 1, dilation: int = 1, of_tiles: int =
     apart = 1 if of_tiles > 1 else stride
     of_phases = [range(first, kernel, apart) for first in range(min(apart, kernel))]
     taps = tuple(tuple(phase[at : at + 3]) for phase in of_phases for at in range(0, len(phase), 3))
-    return Axis(taps, tuple(piece[0] * dilation for piece in taps), max(apart, dilation), stride)
+    step = max(apart, dilation) if kernel > 1 else 1
+    return Axis(taps, tuple(piece[0] * dilation for piece in taps), step, stride)
 
 
 def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:

@@ -126,7 +126,7 @@ cdef class Winograd(Executor):
         The most channels whose products are summed before they are transformed; 0: all. Results must be rounded.
 
     The packed filter is [groups][factors][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
-    [groups][panels][depth taps][channels][taps][nr]; the bias [groups][panels * nr]. A factor is that of one product, but
+    [groups][panels][depth taps][channels][taps of a piece][nr]; the bias [groups][panels * nr]. A factor is that of one product, but
     for stride 2, where the three products of odd inputs have one, the middle tap: 5 x 5 factors of 7 x 7 products.
     """
 
@@ -242,7 +242,7 @@ cdef class Winograd(Executor):
             self.ws_thread += tiles * self.part_bytes
         if expand is not None:
             self.expand, self.expanding = <lk_winograd_expand_fn>row_named(expand[0]).fn, expand[1]
-            self.numbers = self.g.kernel[1] * self.g.kernel[2]
+            self.numbers = 9 if self.nh > 1 else 3
             self.u_product = self.run * self.nr + SKEW_BYTES // self.sum_item
             self.ws_thread += aligned(self.sum_item * self.products * self.u_product)
         self.accumulates = self.rounding
@@ -445,7 +445,7 @@ cdef class Winograd(Executor):
         cdef int64_t t, p, k, first, tiles, calls, channel_bytes = self.numbers * self.nr * self.sum_item
         cdef int64_t depth = self.taps * self.steps
         self.begin(&r)
-        e.n, e.rows, e.width, e.k = self.nw, <int>self.g.kernel[1], self.nr, PyArray_DATA(self.expanding)
+        e.n, e.rows, e.width, e.k = self.nw, 3 if self.nh > 1 else 1, self.nr, PyArray_DATA(self.expanding)
         e.u, e.u_stride = u, self.u_product
         calls = self.products * ceil_div(work.last - work.first, self.mr)
         for p in range(work.panel, work.stop):

@@ -85,14 +85,12 @@ class Winograd(Algorithm):
         self._expanding = None if expanded or parts or m in (2, STRIDED) else Winograd(m, True)
 
     def in_network(self, p: ConvProblem) -> Algorithm:
-        g = turned(p)
-        whole = g.kernel[1:] in ((3, 3), (1, 3)) and taps(p, self.m) == g.kernel[0]
-        if self._expanding is None or p.types.name != "f32" or not whole:
+        if self._expanding is None or p.types.name != "f32":
             return self
         tiles, _, filter_bytes = _counts(p, self.m)
         few = filter_bytes >= MIN_EXPANDED_BYTES and tiles <= MAX_EXPANDED_TILES
         axes = sum(m > 1 for m in tile(p, self.m))
-        return self._expanding if few and expands(self.m, p.ic // p.groups, g.kernel[0], axes) else self
+        return self._expanding if few and expands(self.m, p.ic // p.groups, taps(p, self.m), axes) else self
 
     def supports(self, p: ConvProblem) -> str | None:
         g, integers = turned(p), p.types.integers
@@ -104,10 +102,9 @@ class Winograd(Algorithm):
             return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
         if not 1 < g.kernel[2] <= MOST_TAPS or g.kernel[1] > MOST_TAPS:
             return f"winograd is for kernels of 2 to {MOST_TAPS} along one or both of the last axes, not of {kernel}"
-        if any(s > 1 and d > 1 for s, d in zip(g.stride[1:], g.dilation[1:])):
+        if any(s > 1 and d > 1 for s, d in zip(strides(p), g.dilation[1:])):
             return f"winograd has a stride or a dilation along an axis, not stride {p.stride} and dilation {p.dilation}"
-        # of one output `g` has stride 1 whatever it is
-        if self.m == STRIDED and not (p.stride[-2:] == (2, 2) and g.kernel[1] > 1 and g.dilation[1:] == (1, 1)):
+        if self.m == STRIDED and not (strides(p) == (2, 2) and g.kernel[1] > 1 and g.dilation[1:] == (1, 1)):
             return f"winograd of stride 2 is for such a stride along both axes, not for {p.stride}"
         if taps(p, self.m) > MOST_SUMMED:
             return f"winograd cuts a kernel of {kernel} into {taps(p, self.m)} pieces, more than {MOST_SUMMED}"
@@ -187,26 +184,26 @@ class Winograd(Algorithm):
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][factors][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
         panels = -(-columns_of(p) // kernel.nr)
+        bias, wide = padded_bias(p, bias, panels * kernel.nr), p.types.wide
         if p.types.integers:
-            return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
-        if self.expanded:
-            return pack_taps(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
-        gw = factors(self.m)
-        gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
-        shape = (p.groups, len(gh) * len(gw), panels, taps(p, self.m), w.shape[1], kernel.nr)
-        wide = p.types.wide
-        packed = empty(shape, wide.filter, "filter")
+            return pack_integers(p, kernel, w), bias
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
         w = cut_filter(w.swapaxes(3, 4) if one_column(p) else w, *pieces(p, self.m))
+        if self.expanded:
+            return pack_taps(p, kernel, w), bias
         # A view, or a phase of a transposed convolution, may have other taps.
         if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
             w = reorder(w, "abcde", "abcde")
+        gw = factors(self.m)
+        gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
+        shape = (p.groups, len(gh) * len(gw), panels, w.shape[2], w.shape[1], kernel.nr)
+        packed = empty(shape, wide.filter, "filter")
         winograd_filter.pack(wide.name, w, gh, gw, packed, get_num_threads())
         if kernel.kr > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))
             packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.kr}b", dtype=dtype)
-        return packed, padded_bias(p, bias, panels * kernel.nr)
+        return packed, bias
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
         g = turned(p)
@@ -262,10 +259,19 @@ def turn(values):
 
 
 def pieces(p: ConvProblem, m: int) -> tuple[Axis, Axis]:
-    """The pieces of 3 taps that a filter is cut into along height and width, for tiles of m outputs."""
+    """The pieces of 3 taps that a filter is cut into along height and width, for tiles of m outputs.
+
+    They must not depend on the size: the packed filter serves all sizes. A `Geometry` has stride 1 for one output.
+    """
     g, of_tiles = turned(p), stride_of(m)
-    high, wide = (axis_pieces(*each, of_tiles) for each in zip(g.kernel[1:], g.stride[1:], g.dilation[1:]))
+    high, wide = (axis_pieces(*each, of_tiles) for each in zip(g.kernel[1:], strides(p), g.dilation[1:]))
     return high, wide
+
+
+def strides(p: ConvProblem) -> tuple[int, int]:
+    """Those along height and width, as `turned`."""
+    high, wide = (1, *p.stride)[-2:]
+    return (wide, high) if one_column(p) else (high, wide)
 
 
 def taps(p: ConvProblem, m: int) -> int:
@@ -274,9 +280,9 @@ def taps(p: ConvProblem, m: int) -> int:
 
 
 def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
-    """Filter (O, I/G, *k) -> [G][panels][depth][channels][taps][nr]."""
-    g, panels = turned(p), -(-columns_of(p) // kernel.nr)
-    w = np.ascontiguousarray(w).reshape(p.groups, p.oc // p.groups, w.shape[1], g.kernel[0], g.kernel[1] * g.kernel[2])
+    """Pieces (O, I/G, pieces, 3 or 1, 3) -> [G][panels][pieces][channels][taps][nr]."""
+    panels = -(-columns_of(p) // kernel.nr)
+    w = np.ascontiguousarray(w).reshape(p.groups, p.oc // p.groups, *w.shape[1:3], w.shape[3] * w.shape[4])
     packed = empty((p.groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
     of_filters = -(-w.shape[1] // kernel.nr)
     packed[:, of_filters:] = 0  # panels of pads
