@@ -1,9 +1,9 @@
 """Writes the constants of Winograd's transforms as a C header, for harness.c."""
 
-from layoutkit.convolutions.winograd_matrices import kernel_table, paired
+from layoutkit.convolutions.winograd_matrices import TILES, algorithm, kernel_table
 
-for m in (2, 4, 6):
+for m in TILES:
     for kind, name, values in (
-        ("double", "G", [x for row in paired(m).G for x in row]), ("float", "K", kernel_table(m)),
+        ("double", "G", [x for row in algorithm(m).G for x in row]), ("float", "K", kernel_table(m) or (0,)),
     ):  # fmt: skip
         print(f"static const {kind} {name}_{m}[] = {{{', '.join(repr(float(x)) for x in values)}}};")

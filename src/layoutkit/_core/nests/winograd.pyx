@@ -125,9 +125,10 @@ cdef class Winograd(Executor):
     part : int
         The most channels whose products are summed before they are transformed; 0: all. Results must be rounded.
 
-    The packed filter is [groups][factors][panels][depth taps][units of channels][nr][kr], or, where it is expanded,
-    [groups][panels][depth taps][channels][taps of a piece][nr]; the bias [groups][panels * nr]. A factor is that of one product, but
-    for stride 2, where the three products of odd inputs have one, the middle tap: 5 x 5 factors of 7 x 7 products.
+    The packed filter is [groups][factors][panels][depth taps * pieces][units of channels][nr][kr], or, where it is
+    expanded, [groups][panels][depth taps * pieces][channels][taps of a piece][nr]; the bias [groups][panels * nr]. A
+    factor is that of one product, but for 3 x 3 tiles of stride 2, where the three products of odd inputs have one, the
+    middle tap: 5 x 5 factors of 7 x 7 products.
     """
 
     cdef lk_gemm_s16_fn gemm_s16    # of integers

@@ -213,10 +213,11 @@ class Winograd(Algorithm):
         whole = max(1, columns)
         sides = ("in", p.types.tiles), ("out", p.types.wide.tiles)
         transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
-        of_pixels = (spatial_strides(s) for s in (xs, ys))
-        of_pixels = map(turn, of_pixels) if one_column(p) else of_pixels
-        strides = [(s[0][0].stride, *spatial) for s, spatial in zip((xs, ys), of_pixels)]
-        nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name)
+        of_pixels = [spatial_strides(s) for s in (xs, ys)]
+        if one_column(p):
+            of_pixels = [turn(s) for s in of_pixels]
+        of_arrays = [(s[0][0].stride, *spatial) for s, spatial in zip((xs, ys), of_pixels)]
+        nest = LoopNest(kernel.name, g, threads, of_arrays[0], of_arrays[1], p.types.name)
         table = np.array([] if p.types.integers else [float(k) for k in kernel_table(self.m)], p.types.sum)
         return core.Winograd(
             nest, transforms, table, ic,
