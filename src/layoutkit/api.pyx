@@ -7,9 +7,9 @@ struct that holds on to its Python objects.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ._core.runtime.arrays import address
 from .convolutions import conv as _conv
 from .convolutions import transposed as _transposed
+from .convolutions.transposed_operation import compiled as _compiled_transposed
 from .formats.layout import Layout
 from .reorders.binding import UNCHANGED, Call, bind
 from .memory.spans import overlaps_itself
@@ -23,6 +23,7 @@ from libc.string cimport memcpy, memset, strncpy
 
 from ._core.ndarray cimport PyArray_DATA, import_array, ndarray
 from ._core.runtime.process cimport forks
+from ._core.nests.executor cimport aligned
 from ._core.nests.reorder cimport Program
 from ._core.kernels.elementwise cimport lk_epilogue
 from ._core.nests.route cimport Epilogue, Route
@@ -160,7 +161,7 @@ cdef int fill(Plan *p, steps, int64_t kept, y, items) except -1:
     cdef Route route
     cdef Epilogue epilogue
     cdef int64_t most = 0
-    p.threads, p.dst_bytes, p.count, p.scratch_at = 1, y.nbytes, <int>len(steps), -(-kept // ALIGNMENT) * ALIGNMENT
+    p.threads, p.dst_bytes, p.count, p.scratch_at = 1, y.nbytes, <int>len(steps), aligned(kept)
     p.src_item, p.dst_item = items
     for i, (run, w, bias, then, source, to) in enumerate(steps):
         step = p.step + <int>i
@@ -313,39 +314,10 @@ cdef tuple between(const layoutkit_convolution *s, f, x_shape, y_shape):
 
 
 cdef int make_transposed(const layoutkit_convolution *s, op, x_shape, layoutkit_plan **plan) except -1:
-    """A plan of the phases, and of the reorders before and after them where they work on other layouts."""
-    cdef object source = (SRC, 0), to = (DST, 0), inner, made
-    cdef list steps = []
-    cdef int64_t kept = 0
     f = _conv.filter_of(op)
     x, y = between(s, f, x_shape, _transposed.out_shape(op, x_shape))
-    items = x.itemsize, y.itemsize
-    if not y.size:
-        return new_plan(steps, kept, y, items, plan)
-    route, packed = _transposed.compiled(op, x, y, x_shape)
-    task, (src, dst) = route.task, route.task.native
-    inner = y
-    if route.reorders_x:
-        made = like(src, x_shape, x.dtype, NULL)
-        steps += moves(x, task.src, src, x_shape, made, task.threads, source, (WORK, 0))
-        source = (WORK, 0)
-        kept = -(-made.nbytes // ALIGNMENT) * ALIGNMENT
-    if route.reorders_y:
-        inner = like(dst, task.y_shape, y.dtype, NULL)
-        to = (WORK, kept)
-        kept += inner.nbytes
-    for (part, one), (w, bias) in zip(route.steps, packed):
-        at = address(route.native[part.outputs]) - address(route.native)
-        steps.append((one.run, w, bias, f.epilogue, source, (to[0], to[1] + at)))
-    if route.reorders_y:
-        steps += moves(inner, dst, task.dst, task.y_shape, y, task.threads, to, (DST, 0))
-    return new_plan(steps, kept, y, items, plan)
-
-
-cdef list moves(x, src, dst, shape, y, threads, source, to):
-    """The step that reorders between arrays like these."""
-    bound = bind(Call(x, src, dst, shape, y, UNCHANGED, None, None, 0, threads), None)
-    return [] if bound.run is None else [((bound.run, bound.threads), None, None, None, source, to)]
+    steps, kept = _compiled_transposed(op, x, y, x_shape) if y.size else ([], 0)
+    return new_plan(steps, kept, y, (x.itemsize, y.itemsize), plan)
 
 
 cdef void free_plan(layoutkit_plan *plan) noexcept with gil:

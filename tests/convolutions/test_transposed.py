@@ -191,12 +191,12 @@ def test_bad_input(kwargs, says):
 LAYOUTS = [("NHWC", "NHWC"), ("NCHW", "NCHW"), ("nChw16c", "NCHW"), ("NCHW", "NHWC")]
 
 
-def drawn(layouts, **attributes):
+def drawn(layouts, outputs=6, **attributes):
     """An object, an input and a residual for it."""
     rng = np.random.default_rng(3)
-    x, w = rng.standard_normal((2, 8, 7, 6), np.float32), rng.standard_normal((8, 6, 3, 4), np.float32)
+    x, w = rng.standard_normal((2, 8, 7, 6), np.float32), rng.standard_normal((8, outputs, 3, 4), np.float32)
     op = lk.ConvTranspose2d(w, stride=(2, 3), padding=1, layout=layouts[0], out_layout=layouts[1], **attributes)
-    add = rng.standard_normal((2, 6, 13, 17), np.float32)
+    add = rng.standard_normal((2, outputs, 13, 17), np.float32)
     return (
         op,
         x.shape,
@@ -232,11 +232,11 @@ def test_with_a_workspace_it_is_the_same(layouts, with_add, inf):
 @pytest.mark.parametrize("layouts", LAYOUTS)
 def test_it_is_planned_and_explained(layouts, cache_dir, monkeypatch):
     monkeypatch.setattr(measuring, "FIRST_USE_SECONDS", 0.02)  # whether measured, not how well
-    op, shape, x, _ = drawn(layouts, threads=1)
+    op, shape, x, _ = drawn(layouts, 18, threads=1)  # too many to join phases
     plan = op.plan(shape)
-    assert plan.title.startswith("conv_transpose n2 c8 7x6 o6 13x17 k3x4 s2x3 p1+1,1+1 d1x1 g1 ")
+    assert plan.title.startswith("conv_transpose n2 c8 7x6 o18 13x17 k3x4 s2x3 p1+1,1+1 d1x1 g1 ")
     assert plan.choices[0].candidate.name.startswith("phases")
-    assert plan.explain(verbose=True).count("\nconv n2 c8 7x6 o6 ") == 6, "a line for each phase"
+    assert plan.explain(verbose=True).count("\nconv n2 c8 7x6 o18 ") == 6, "a line for each phase"
     text = plan.explain()
     assert text.startswith("conv_transpose2d of (2, 8, 7, 6) float32 ") and text.count("\na phase of ") == 6
     assert "gemm_" not in text and op.explain(lk.Tensor(x, layouts[0], shape)) == op.explain(shape)
@@ -247,6 +247,14 @@ def test_it_is_planned_and_explained(layouts, cache_dir, monkeypatch):
         lk.tuning(before)
     assert measured.count(" us, measured\n") == 6
     np.testing.assert_array_equal(op(x), op(x))
+
+
+def test_joined_phases_are_explained():
+    op = lk.ConvTranspose1d(np.ones((128, 1, 16), np.float32), stride=8, padding=4, threads=1)
+    plan = op.plan((1, 128, 1000))
+    assert plan.choices[0].candidate.name.startswith("joined phases in a")
+    assert plan.explain(verbose=True).count("\nconv n1 c128 1000 o8 k2 s1 p1+1 ") == 1
+    assert plan.explain().count("\njoined phases of 2: ") == 1 and " of joined phases of the stride" in plan.explain()
 
 
 def test_a_call_once_counts_packing():

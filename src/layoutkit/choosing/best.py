@@ -23,6 +23,8 @@ def choices(problem: Problem) -> tuple[Choice, ...]:
             first_use(part)
     ranked = plans.of(_ranked, problem, registry.isa(), cost_table.generation)
     if rankings is not None:
+        for part in problem.rests_on:  # which were ranked with it, and are in another process that reads its ranking
+            choices(part)
         rankings.add(problem, ranked)
     return ranked
 

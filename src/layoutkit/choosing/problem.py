@@ -89,6 +89,11 @@ class Problem(Protocol):
         """Whether its candidates depend on the choices of other problems, and change with those."""
         return False
 
+    @property
+    def rests_on(self) -> Sequence[Problem]:
+        """The problems whose choices its candidates are made of."""
+        return ()
+
     def estimates(self) -> Callable[[str], float | None]:
         """A function from candidates' names to estimates; None for no such candidate."""
         return {c.name: c.estimate for c in self.candidates()}.get

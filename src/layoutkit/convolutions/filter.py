@@ -235,11 +235,14 @@ class Filter(CheckedAttributes):
                 raise ValueError(f"{self.what}: scale must be finite, got {scale!r}")
         return s32_bias, dict(mul=mul, off=off, scale=float(np.float32(out_scale)), zero=out_zero, x_zero=zero)
 
-    def bias_over(self, w: np.ndarray) -> np.ndarray | None:
-        """The bias of a convolution with `w`, this filter or some of its taps; of integers without `x_offset`."""
+    def bias_over(self, w: np.ndarray, channels: np.ndarray | None = None) -> np.ndarray | None:
+        """The bias of a convolution with `w`, this filter or some of its taps; of integers without `x_offset`.
+
+        `channels`: those of this filter that `w` has, in its order."""
+        own = self.bias if self.bias is None or channels is None else self.bias[channels]
         if not self.types.integers:
-            return self.bias
-        bias = self.bias - self.x_offset * w.sum(tuple(range(1, w.ndim)), dtype=np.int64)
+            return own
+        bias = own - self.x_offset * w.sum(tuple(range(1, w.ndim)), dtype=np.int64)
         return bias.astype(np.int32)  # wraps around, as the sums of the kernels do
 
     @property

@@ -16,28 +16,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.problem import Candidate, Description, Problem
 from ..formats.layout import Layout
-from ..memory.arrays import contiguous_strides, empty, placeholder
-from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .algorithms.base import NATIVE
 from .descriptions import describe_operation, describe_path, on_threads
-from .epilogue import NO_ACTIVATION, Epilogue
-from .filter import Filter
 from .geometry import channels_innermost
+from .joined import ORDERS, joined_tasks, name_of, problems_of
+from .joined_route import JoinedRoute, joined_candidates
+from .phases_route import PhasesRoute
 from .problem import ConvProblem, Pairs, pads_text, sizes_text
-from .route import Arrays, ConvRoute, move_seconds
-from .task import ConvTask, best_route
-from .types import F32, ConvTypes, conversion_of, converted, dtype_of
+from .route import Arrays, move_seconds
+from .task import ConvTask
+from .types import F32, ConvTypes
 
 
 class Phase(NamedTuple):
@@ -98,7 +97,8 @@ def filter_taps(w: np.ndarray, taps: Sequence[tuple[int, ...]]) -> np.ndarray:
 class TransposedTask(Problem):
     """A transposed convolution of exact shape between exact layouts, on so many threads.
 
-    A candidate computes all phases, and costs as much as their convolutions. `once`: as for `ConvTask`.
+    A candidate computes all phases, each by itself or joined, and costs as much as its convolutions. `once`: as for
+    `ConvTask`.
     """
 
     n: int
@@ -180,27 +180,38 @@ class TransposedTask(Problem):
         return plans.of(_convolutions, self)
 
     def tasks(self) -> list[ConvTask]:
-        """The convolutions as problems of their own."""
+        """The convolutions of its phases as problems of their own."""
         return [
             ConvTask(p.problem, self.threads, AUTO if p.inputs else self.algorithm, self.once)
             for p in self.convolutions
         ]
 
+    def tasks_of(self, candidate: str) -> list[ConvTask]:
+        """The convolutions of a candidate as problems of their own."""
+        joined = (joined_tasks(self, order) for order in ORDERS if candidate == name_of(self, order))
+        return next(joined, None) or self.tasks()
+
     def measured_parts(self) -> list[Problem]:
         """The convolutions are measured, each for itself."""
-        return [part for task in self.tasks() for part in task.measured_parts()]
+        tasks = [*self.tasks(), *(task for order in ORDERS for task in joined_tasks(self, order))]
+        return [part for task in tasks for part in task.measured_parts()]
 
     @property
     def depends_on_others(self) -> bool:
         """Yes: on the decisions about its convolutions."""
         return True
 
+    @property
+    def rests_on(self) -> list[Problem]:
+        """Its convolutions, and what moves results of joined phases."""
+        return [*self.tasks(), *(problem for order in ORDERS for problem in problems_of(self, order))]
+
     def features(self) -> tuple[float, ...]:
         """It has none: the model knows its phases."""
         raise ValueError("a transposed convolution is as its phases are")
 
     def candidates(self) -> Iterator[Candidate]:
-        """The only candidate: the best route for each phase."""
+        """The best route for each phase, and for phases that are joined."""
         src, dst = self.native
         x_bytes, y_bytes = (dtype.itemsize * prod(shape) for dtype, shape in (
             (self.types.src, self.x_shape), (self.types.dst, self.y_shape)))  # fmt: skip
@@ -210,9 +221,10 @@ class TransposedTask(Problem):
         yield Candidate(
             f"phases{via}",
             seconds + move_seconds(2 * moved) / self.threads,
-            lambda arrays: TransposedRoute(self, arrays),
+            partial(PhasesRoute, self),
             describe=self._describe,
         )
+        yield from joined_candidates(self)
 
     def _describe(self) -> Description:
         """A convolution for each phase of the stride; those of the most saving say why."""
@@ -282,109 +294,9 @@ def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
     return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 
 
-class TransposedRoute:
-    """The phases between the caller's arrays, ready to run on arrays of exact strides; `compiled`: by routes that run
-    without Python."""
-
-    def __init__(self, task: TransposedTask, arrays: Arrays, compiled: bool = False) -> None:
-        self.task = task
-        src, dst = task.native
-        x_strides, y_strides = arrays
-        converts = task.inner != task.types
-        self.reorders_x, self.reorders_y = src != task.src or converts, dst != task.dst or converts
-        if self.reorders_x:
-            x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
-        if self.reorders_y:
-            y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
-        self.native = placeholder(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)  # what phases write
-        self.steps: list[tuple[SubConvolution, ConvRoute]] = [
-            (part, best_route(choice, Arrays(x_strides, self.native[part.outputs].strides), compiled))
-            for part, choice in zip(task.convolutions, task.tasks())
-        ]
-        self.compiled, self.pads = compiled, dst.full_shape(task.y_shape) != task.y_shape
-
-    def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
-        """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
-        task, (src, dst) = self.task, self.task.native
-        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self.reorders_x else 0
-        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self.reorders_y else 0
-        tensors = 0 if epilogue is None else len(epilogue.tensors)
-        most = 0
-        for part, route in self.steps:
-            y = self.native[part.outputs]
-            steps = epilogue.over([y] * tensors) if epilogue is not None and tensors and part.last else None
-            most = max(most, route.run.needs(y, y if add or part.accumulates else None, steps))
-        return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
-
-    def pack(self, part: SubConvolution, step: ConvRoute, f: Filter):
-        """Its part of a filter and the bias, as a step reads them; None if there is nothing to compute."""
-        zeros = f.bias is None and f.epilogue is None and not f.types.integers and part.taps is None
-        if zeros and not part.accumulates and not self.compiled and not self.pads:
-            return None
-        elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
-        if elements[0] != elements[1]:
-            w = converted(np.ascontiguousarray(w), *elements)
-        return step.pack(w, f.bias_over(w) if part.bias else None)
-
-    def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
-        """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
-        task, (src, dst) = self.task, self.task.native
-        memory = _Workspace(workspace)
-        outer, native = task.types.elements, task.inner.elements
-
-        def reordered(a, layouts, shape, elements, out):
-            dtype = conversion_of(elements)
-            to = out.view(dtype_of(elements[1])) if dtype else out
-            reorder(a, *layouts, shape=shape, out=to, dtype=dtype, threads=task.threads)
-            return out
-
-        if self.reorders_x:
-            to = memory.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
-            x = reordered(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
-        inner = y
-        if self.reorders_y:
-            inner = memory.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
-            if add is not None:
-                add = reordered(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
-        tensors = [] if epilogue is None else list(epilogue.tensors)
-        if inner is not y:
-            to_inner = (task.dst, dst), task.y_shape, (outer[3], native[3])
-            tensors = [reordered(t, *to_inner, memory.array(inner.shape, inner.dtype)) for t in tensors]
-        elif any(part.accumulates for part, _ in self.steps):  # partial sums in `y` would overwrite a tensor there
-            tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
-        for (part, route), filters in zip(self.steps, packed):
-            to = inner[part.outputs]
-            residual = to if part.accumulates else None if add is None else add[part.outputs]
-            if filters is None:
-                to[...] = 0 if residual is None else residual
-                continue
-            w, bias = filters
-            steps = (epilogue if part.last else None) or (None if residual is None else NO_ACTIVATION)
-            if tensors and part.last and steps is not None:
-                steps = steps.over([t[part.outputs] for t in tensors])
-            route.run(x[part.inputs], w, bias, to, steps, residual, memory.rest)
-        if inner is not y:
-            reordered(inner, (dst, task.dst), task.y_shape, (native[3], outer[3]), y)
+TransposedRoute = PhasesRoute | JoinedRoute
 
 
-class _Workspace:
-    """Arrays in the memory that a caller gives, or new ones where it gives none."""
-
-    def __init__(self, memory: np.ndarray | None) -> None:
-        self.rest = None if memory is None else memory.reshape(-1).view(np.uint8)
-
-    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        if self.rest is None:
-            return empty(shape, dtype, "conv_transpose")
-        size = prod(shape) * dtype.itemsize
-        array, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
-        return array
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // 64) * 64
-
-
-def best_phases(task: TransposedTask, arrays: Arrays) -> TransposedRoute:
+def best_transposed(task: TransposedTask, arrays: Arrays) -> TransposedRoute:
     """The route that a call takes."""
     return plans.of(choices(task)[0].candidate.build, arrays)

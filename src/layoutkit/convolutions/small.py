@@ -12,6 +12,7 @@ import numpy as np
 
 from .._core.nests.operation import Operation
 from . import conv, transposed
+from .transposed_operation import operation as transposed_operation
 
 SMALL_FLOPS = 1 << 19  # some ten microseconds
 SMALL_FILTER = 1 << 13  # numbers: they are packed one after another
@@ -73,7 +74,7 @@ def small_convolution(
     for numbers in (mixed, indices):
         if is_transposed:
             turned = transposed.CLASSES[rank](numbers, biases, **common)
-            operation = transposed.operation(turned, x, y, shape)
+            operation = transposed_operation(turned, x, y, shape)
             packed.append(conv.packed_of(turned))
         else:
             op = conv.CLASSES[rank](numbers, biases, **common)

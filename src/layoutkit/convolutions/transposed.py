@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.transposed import TransposedConvolution
 from .._core.runtime import registry
-from .._core.runtime.arrays import address, strides_key
+from .._core.runtime.arrays import strides_key
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
@@ -21,10 +20,9 @@ from ..choosing.threads import at_most, check_threads
 from ..choosing.watching import watched
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
-from ..memory.arrays import check_out, contiguous_strides, empty, placeholder
+from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
-from ..reorders.binding import UNCHANGED, Call, bind
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
@@ -41,7 +39,7 @@ from .calls import (
 )
 from .conv import conv2d
 from .filter import Filter, call_key, filter_argument
-from .phases import Phase, TransposedRoute, TransposedTask, all_phases, best_phases, filter_taps
+from .phases import Phase, TransposedRoute, TransposedTask, all_phases, best_transposed, filter_taps
 from .problem import MAX_SIZE, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
 from .types import dtype_for
@@ -272,7 +270,7 @@ class _ConvTranspose(ConvolutionBase):
         route, depends_on_values = self._routes.get(key, (None, True))
         if route is not None and (not depends_on_values or self._filter.is_ordinary):
             return route
-        route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
+        route = best_transposed(self._task(shape), Arrays(x.strides, out.strides))
         if self._once:
             depends_on_values = self._depends_on_values(shape)
             if not depends_on_values or self._filter.is_ordinary:
@@ -326,7 +324,7 @@ class _ConvTranspose(ConvolutionBase):
         """Of contiguous arrays."""
         x = contiguous_strides(task.src, task.x_shape, task.types.src.itemsize)
         y = contiguous_strides(task.dst, task.y_shape, task.types.dst.itemsize)
-        return best_phases(task, Arrays(x, y))
+        return best_transposed(task, Arrays(x, y))
 
     def plan(self, shape) -> Plan:
         """What a call on a contiguous input would do: the candidates and what they cost.
@@ -344,12 +342,14 @@ class _ConvTranspose(ConvolutionBase):
         f = self._filter
         task = self._task(input_shape(f, shape))
 
-        def more_facts(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
-            for phase in task.tasks():
+        def more_facts(ranked: Sequence[Choice], verbose: bool) -> Iterator[str]:
+            name = ranked[0].candidate.name
+            what = "joined phases" if name.startswith("joined") else "a phase"
+            for phase in task.tasks_of(name):
                 best, kernel = choices(phase)[0], sizes_text(phase.problem.kernel)
                 about, cost = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
                 words = ", ".join(filter(None, (about.algorithm, about.tile, about.path, cost)))
-                yield f"{phase.problem}: {best.candidate.name}, {cost}" if verbose else f"a phase of {kernel}: {words}"
+                yield f"{phase.problem}: {best.candidate.name}, {cost}" if verbose else f"{what} of {kernel}: {words}"
 
         return plan_of(task, task.threads, f.types.peak, more_facts, f.what, f.activation, call=self)
 
@@ -382,54 +382,6 @@ def out_shape(op: _ConvTranspose, shape: tuple[int, ...]) -> tuple[int, ...]:
 def task_of(op: _ConvTranspose, shape: tuple[int, ...]) -> TransposedTask:
     """The problem of an input of logical `shape`."""
     return op._task(shape)
-
-
-def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> tuple[TransposedRoute, list]:
-    """The route of arrays like these whose steps run without Python, and its packed filters and biases.
-
-    ValueError if the filter holds Inf or NaN where there is padding: such phases are summed tap by tap, in Python.
-    """
-    task = op._task(shape)
-    if any(part.accumulates for part in task.convolutions):
-        raise ValueError(f"{op._filter.what}: the filter holds Inf or NaN")
-    route = TransposedRoute(task, Arrays(x.strides, y.strides), True)
-    return route, [op._pack(route, part, step) for part, step in route.steps]
-
-
-def operation(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> TransposedConvolution:
-    """`op` as an operation on arrays like these, of which the input has this logical shape.
-
-    It keeps only the packed form of the filter. As for `compiled`, ValueError if the filter holds Inf or NaN.
-    """
-    f = op._filter
-    assert not f.operands and not f.uses_residual
-    if not y.size:
-        return TransposedConvolution((x, y), (), None)
-    route, packed = compiled(op, x, y, shape)
-    task, (src, dst), before, after, inner_bytes = route.task, route.task.native, None, None, [0, 0]
-    if route.reorders_x:
-        inner = _contiguous(src, shape, x.dtype)
-        before, inner_bytes[0] = _compiled_reorder(x, task.src, src, shape, inner, task.threads), inner.nbytes
-    if route.reorders_y:
-        inner = _contiguous(dst, task.y_shape, y.dtype)
-        after, inner_bytes[1] = _compiled_reorder(inner, dst, task.dst, task.y_shape, y, task.threads), inner.nbytes
-    first = address(route.native)
-    phases = [
-        (step.run, w, bias, address(route.native[part.outputs]) - first)
-        for (part, step), (w, bias) in zip(route.steps, packed)
-    ]
-    return TransposedConvolution((x, y), phases, f.epilogue, before, after, *inner_bytes)
-
-
-def _contiguous(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A placeholder of a contiguous array."""
-    return placeholder(layout.physical_shape(shape), dtype, contiguous_strides(layout, shape, dtype.itemsize))
-
-
-def _compiled_reorder(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
-    """What reorders between arrays like these, and on how many threads."""
-    bound = bind(Call(x, src, dst, shape, y, UNCHANGED, None, None, 0, threads), None)
-    return None if bound.run is None else (bound.run, bound.threads)
 
 
 _FILTER = """\

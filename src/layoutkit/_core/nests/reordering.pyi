@@ -3,7 +3,8 @@ from typing import Any
 
 import numpy as np
 
-class Reordering: ...
+class Reordering:
+    def between(self, src: np.ndarray, src_at: int, dst: np.ndarray, dst_at: int, threads: int) -> None: ...
 
 class BoundReorder:
     def __new__(

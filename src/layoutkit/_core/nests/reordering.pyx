@@ -27,6 +27,10 @@ cdef void run_share(void *argument, int slot, int share, int shares, lk_portions
 cdef class Reordering:
     """Writes an array from another one, in parts: moves elements (`Program`) or converts numbers."""
 
+    def between(self, ndarray src, int64_t src_at, ndarray dst, int64_t dst_at, int threads):
+        """Run all of it between arrays from these bytes on, after their first elements."""
+        self.call(<const char *>PyArray_DATA(src) + src_at, <char *>PyArray_DATA(dst) + dst_at, threads)
+
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         """Run all of it, with the GIL held."""
         with nogil:

@@ -85,6 +85,15 @@ cdef class Epilogue:
         """The same steps with these tensors, arrays with the strides of the output."""
         return Epilogue(self.steps, tensors, **self.meaning)
 
+    def of_channels(self, channels, tensors=()):
+        """The same steps for these channels of the output, as an array of their numbers, with these tensors."""
+        def taken(numbers):
+            return numbers if numbers is None or numbers is TENSOR or numbers.size == 1 else numbers[channels]
+
+        steps = [(name, numbers, taken(operand)) for name, numbers, operand in self.steps]
+        mul, off = [None if a is None else a[channels] for a in (self.meaning["mul"], self.meaning["off"])]
+        return Epilogue(steps, tensors, **self.meaning | {"mul": mul, "off": off})
+
     def __reduce__(self):
         return _restored, (self.steps, self.tensors, self.meaning)
 
@@ -139,6 +148,15 @@ def laid_out_as(a, y):
     copied = new_array(y.shape, y.dtype, empty(size, uint8), first, y.strides)
     copied[...] = a
     return copied
+
+
+def view_at(y, int64_t start, shape, strides):
+    """An array in the memory of `y` that begins `start` bytes after its first element, for as long as `y` lives."""
+    first, size = span_of(y)
+    cdef int64_t bytes = size
+    cdef char *memory = <char *>PyArray_DATA(<ndarray?>y) - <int64_t>first
+    view = new_array(shape, y.dtype, <unsigned char[:bytes]><unsigned char *>memory, first + start, strides)
+    return view
 
 
 cdef ndarray at_whole_elements(a):

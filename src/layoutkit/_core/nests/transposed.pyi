@@ -1,20 +1,17 @@
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from .operation import Operation
-from .reordering import Reordering
-from .route import Epilogue, Route
+from .route import Epilogue
 
 class TransposedConvolution(Operation):
     def __new__(
         cls,
         arrays: tuple[np.ndarray, np.ndarray],
-        phases: Sequence[tuple[Route, np.ndarray, np.ndarray | None, int]],
-        epilogue: Epilogue | None,
-        before: tuple[Reordering, int] | None = None,
-        after: tuple[Reordering, int] | None = None,
-        x_bytes: int = 0,
-        y_bytes: int = 0,
+        steps: Sequence[
+            tuple[Any, np.ndarray | None, np.ndarray | None, Epilogue | None, tuple[int, int], tuple[int, int]]
+        ],
+        kept: int = 0,
     ) -> Self: ...

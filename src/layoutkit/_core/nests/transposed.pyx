@@ -1,4 +1,4 @@
-"""A transposed convolution as an operation: the routes of its phases, with their packed filters."""
+"""A transposed convolution as an operation: the routes of its convolutions, with their packed filters, and reorders."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
@@ -13,11 +13,15 @@ from .route cimport Epilogue, Route
 import_array()
 
 
-cdef struct Phase:
-    void *route
+cdef struct Step:
+    void *route  # NULL: a reorder
+    void *reordering
+    int threads
     const char *filter
     const char *bias
-    int64_t start  # of its outputs, bytes from the beginning of the output
+    const lk_epilogue *epilogue
+    int source, to  # x, y, or the workspace
+    int64_t source_at, to_at
 
 
 cdef class TransposedConvolution(Operation):
@@ -27,70 +31,65 @@ cdef class TransposedConvolution(Operation):
     ----------
     arrays : (ndarray, ndarray)
         What it is bound to.
-    phases : sequence of (Route, filter, bias, start)
-        Each writes its part of the output, which begins `start` bytes after it; filter and bias are packed for its route.
-    epilogue : Epilogue or None
-        Of each phase, without tensors.
-    before, after : (Reordering, threads), optional
-        From x to the layout that the phases read, and from the one that they write to y.
-    x_bytes, y_bytes : int
-        What the reordered input and output take.
+    steps : sequence of (run, filter, bias, epilogue, (from, offset), (to, offset))
+        Each after those before it: `run` is a Route, whose filter and bias are packed and whose epilogue has no tensors,
+        or a (Reordering, threads). They read and write x (0), y (1), or the workspace (2).
+    kept : int
+        Bytes of the workspace that steps write for later ones.
     """
 
-    cdef Phase *phase
-    cdef int count, x_threads, y_threads
-    cdef int64_t x_bytes, y_bytes
-    cdef Reordering before, after
-    cdef Epilogue epilogue
+    cdef Step *step
+    cdef int count
+    cdef int64_t kept
 
-    def __cinit__(self, tuple arrays, phases, Epilogue epilogue, before=None, after=None, int64_t x_bytes=0,
-                  int64_t y_bytes=0):
-        cdef Phase *phase
+    def __cinit__(self, tuple arrays, steps, int64_t kept=0):
+        cdef Step *step
         cdef Route route
+        cdef Epilogue then
         cdef ndarray packed
+        cdef Reordering reordering
         cdef int64_t most = 0
         self.bind(arrays)
-        if len(arrays) != 2 or (epilogue is not None and epilogue.tensors):
-            raise ValueError(f"transposed convolution of {len(arrays)} arrays, with {epilogue}")
-        self.count, self.epilogue = <int>len(phases), epilogue
-        self.owned += phases
-        self.phase = <Phase *>calloc(max(1, self.count), sizeof(Phase))
-        if self.phase == NULL:
-            raise MemoryError(f"transposed convolution: {self.count} phases")
-        for i, (route, packed, bias, start) in enumerate(phases):
-            if route.executor.integers and (epilogue is None or epilogue.f.mul == NULL):
+        if len(arrays) != 2:
+            raise ValueError(f"transposed convolution of {len(arrays)} arrays")
+        self.count, self.kept = <int>len(steps), aligned(kept)
+        self.owned += steps
+        self.step = <Step *>calloc(max(1, self.count), sizeof(Step))
+        if self.step == NULL:
+            raise MemoryError(f"transposed convolution: {self.count} steps")
+        for i, (run, weights, bias, epilogue, source, to) in enumerate(steps):
+            step = self.step + <int>i
+            step.source, step.source_at = source
+            step.to, step.to_at = to
+            if not isinstance(run, Route):
+                reordering, step.threads = run
+                step.reordering = <void *>reordering
+                continue
+            route, then, packed = run, epilogue, weights
+            if then is not None and then.tensors:
+                raise ValueError(f"transposed convolution with {then}")
+            if route.executor.integers and (then is None or then.f.mul == NULL):
                 raise TypeError("a convolution of integers without what its numbers mean")
-            phase = self.phase + <int>i
-            phase.route, phase.filter, phase.start = <void *>route, <const char *>PyArray_DATA(packed), start
-            phase.bias = NULL if bias is None else <const char *>PyArray_DATA(<ndarray?>bias)
+            step.route, step.filter = <void *>route, <const char *>PyArray_DATA(packed)
+            step.bias = NULL if bias is None else <const char *>PyArray_DATA(<ndarray?>bias)
+            step.epilogue = NULL if then is None else &then.f
             most = max(most, route.workspace)
-        if before is not None:
-            self.before, self.x_threads = before
-            self.x_bytes = aligned(x_bytes)
-        if after is not None:
-            self.after, self.y_threads = after
-            self.y_bytes = aligned(y_bytes)
-        self.workspace = self.x_bytes + self.y_bytes + most
+        self.workspace = self.kept + most
 
     def __dealloc__(self):
-        free(self.phase)
+        free(self.step)
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
-        cdef const char *x = at[0]
-        cdef char *y = at[1]
-        cdef char *work = workspace + self.x_bytes + self.y_bytes
-        cdef const lk_epilogue *epilogue = NULL
-        cdef const Phase *phase
+        cdef char *places[3]
+        cdef const Step *step
+        cdef const char *source
+        cdef char *to
         cdef int i
-        if self.epilogue is not None:
-            epilogue = &self.epilogue.f
-        if self.before is not None:
-            self.before.run(x, workspace, self.x_threads)
-            x = workspace
-        if self.after is not None:
-            y = workspace + self.x_bytes
+        places[0], places[1], places[2] = at[0], at[1], workspace
         for i in range(self.count):
-            phase = self.phase + i
-            (<Route>phase.route).run(x, phase.filter, phase.bias, epilogue, y + phase.start, work)
-        if self.after is not None:
-            self.after.run(y, at[1], self.y_threads)
+            step = self.step + i
+            source, to = places[step.source] + step.source_at, places[step.to] + step.to_at
+            if step.route != NULL:
+                (<Route>step.route).run(source, step.filter, step.bias, step.epilogue, to, workspace + self.kept)
+            else:
+                (<Reordering>step.reordering).run(source, to, step.threads)

@@ -11,7 +11,7 @@ from ...._core.nests.operation import Operation
 from ....choosing.best import choices
 from ....convolutions.conv import CLASSES, bind, task_of
 from ....convolutions.task import ConvTask
-from ....convolutions.transposed import operation
+from ....convolutions.transposed_operation import operation
 from ...ir import Node
 from ...layout.costs import arguments, transposed_of
 from ...layout.factors import factors_of
