@@ -383,6 +383,18 @@ def test_what_it_cannot_do(kwargs, says):
         lk.conv2d(X, kwargs.pop("w", W), **({"algorithm": "winograd"} | kwargs))
 
 
+@pytest.mark.parametrize("stride", [(1, 2), (2, 1), (2, 2)])
+def test_integers_with_a_stride_go_directly(stride):
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, (1, 12, 13, 64), np.uint8), rng.integers(-128, 128, (32, 64, 3, 3), np.int8)
+    with pytest.raises(ValueError, match=re.escape("winograd of integers is F(4,3) of 3x3 without a stride")):
+        lk.conv2d(x, w, stride=stride, layout="NHWC", algorithm="winograd")
+    got = lk.conv2d(x, w, stride=stride, layout="NHWC", out_layout="NCHW")
+    want = reference.conv(x.transpose(0, 3, 1, 2).astype(np.int64), w.astype(np.int64), None, stride, ((0, 0),) * 2,
+                          (1, 1), 1)  # fmt: skip
+    np.testing.assert_array_equal(got, want)
+
+
 def test_a_single_call_counts_the_packing():
     """Transforming the filter takes longer than such a convolution."""
     x, w = np.ones((1, 7, 7, 256), np.float32), np.ones((256, 256, 3, 3), np.float32)

@@ -345,6 +345,16 @@ def test_filters_out_of_range_leave_winograd(kind, accuracy):
     assert lk.Conv2d(w, padding=1, layout="NHWC", algorithm="direct").plan((1, 64, 20, 20)).choices
 
 
+@pytest.mark.parametrize("kernel", [(2, 2), (1, 2), (2, 1), (2,), (5, 1), (4, 4), (7, 7)], ids=str)
+@pytest.mark.parametrize("scale", [1e-42, 1e30])
+def test_filters_of_any_taps_are_looked_at(kernel, scale):
+    w = np.random.default_rng(0).standard_normal((64, 64, *kernel)).astype(np.float32)
+    make, size = (lk.Conv1d, (400,)) if len(kernel) == 1 else (lk.Conv2d, (20, 20))
+    for given, taken in ((w, True), (w * np.float32(scale), False)):
+        names = [c.candidate.name for c in make(given, layout=LAST[len(kernel)]).plan((1, 64, *size)).choices]
+        assert any("winograd" in name for name in names) == taken
+
+
 @given(st.data())
 def test_whatever_the_filter_every_candidate_is_within_its_bound(data):
     """Powers of two of all of float32, for each output channel and for all of the input up to 2^64."""

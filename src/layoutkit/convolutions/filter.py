@@ -304,7 +304,7 @@ class Filter(CheckedAttributes):
     def values_matter(self, kernel: Sequence[int], pads: Pairs) -> tuple[bool, bool]:
         """Whether the values of a filter of so many taps matter because of padding, and because algorithms need them in
         a range: Winograd's, and sums by components."""
-        winograd = max(kernel[-2:]) >= 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
+        winograd = max(kernel[-2:]) > 1 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
         ranged = winograd or (self.algorithm in (AUTO, "im2col") and has_components(self.types.wide.name))
         return any(map(any, pads)), ranged and ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
 

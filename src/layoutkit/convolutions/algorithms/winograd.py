@@ -95,8 +95,8 @@ class Winograd(Algorithm):
     def supports(self, p: ConvProblem) -> str | None:
         g, integers = turned(p), p.types.integers
         kernel = "x".join(map(str, p.kernel))
-        if integers and (self.m != 4 or g.kernel[1:] != (3, 3)):
-            return "winograd of integers is F(4,3) of 3x3"
+        if integers and (self.m != 4 or g.kernel[1:] != (3, 3) or strides(p) != (1, 1)):
+            return "winograd of integers is F(4,3) of 3x3 without a stride"
         few = p.ic // p.groups * g.kernel[0] <= PART_CHANNELS
         if self.parts and (not integers or p.types.dst == p.types.sum or few):
             return f"winograd in parts is for integers of more than {PART_CHANNELS} channels whose sums are rounded"
