@@ -350,8 +350,8 @@ def test_filters_out_of_range_leave_winograd(kind, accuracy):
 def test_filters_of_any_taps_are_looked_at(kernel, scale):
     w = np.random.default_rng(0).standard_normal((64, 64, *kernel)).astype(np.float32)
     make, size = (lk.Conv1d, (400,)) if len(kernel) == 1 else (lk.Conv2d, (20, 20))
-    for given, taken in ((w, True), (w * np.float32(scale), False)):
-        names = [c.candidate.name for c in make(given, layout=LAST[len(kernel)]).plan((1, 64, *size)).choices]
+    for filter, taken in ((w, True), (w * np.float32(scale), False)):
+        names = [c.candidate.name for c in make(filter, layout=LAST[len(kernel)]).plan((1, 64, *size)).choices]
         assert any("winograd" in name for name in names) == taken
 
 

@@ -38,6 +38,7 @@ def test_pieces_sum_up_to_the_filter(c, seed):
 def test_a_filter_is_cut_as_its_axes_are(high, wide, depth):
     kernel = high[0], max(2, wide[0])
     a, b = axis_pieces(*high), axis_pieces(kernel[1], *wide[1:])
+    assert cut_filter(np.ones((0, 3, depth, *kernel)), a, b).shape[:2] == (0, 3)
     w = np.arange(1, 1 + 2 * 3 * depth * kernel[0] * kernel[1]).reshape(2, 3, depth, *kernel)
     cut = cut_filter(w, a, b)
     rows = 3 if kernel[0] > 1 else 1

@@ -118,7 +118,7 @@ def test_embeddings(seed, with_segments, with_mask):
     arrays |= {"words": words, "positions": positions, "segments": segments if with_segments else None,
                "scale": scale, "shift": shift}  # fmt: skip
     if with_mask:
-        inputs["mask"] = arrays["mask"] = (np.arange(steps) < rng.integers(1, steps + 1, (batch, 1))).astype(np.int32)
+        inputs["mask"] = arrays["mask"] = rng.integers(-1, 3, (batch, steps), np.int32)
     names = [name if value is not None else "" for name, value in arrays.items()]
     outputs = ["y", "count"]
     node = helper.make_node("EmbedLayerNormalization", names, outputs, domain=MS, epsilon=1e-3)
@@ -132,7 +132,7 @@ def test_embeddings(seed, with_segments, with_mask):
     total = words[inputs["ids"]] + positions[:steps]
     if with_segments:
         total = total + segments[inputs["types"]]
-    counts = inputs["mask"].sum(1) if with_mask else np.zeros(batch)
+    counts = (inputs["mask"] == 1).sum(1) if with_mask else np.zeros(batch)
     truths = [normalised(total, scale, shift, 1e-3, False), counts]
     check(helper.make_model(graph, opset_imports=opsets, ir_version=9), inputs, truths, 1e-4)
 
@@ -282,7 +282,7 @@ def test_attention_to_the_same_input(seed, scale, with_mask, causal, with_bias):
     inputs = {"x": x}
     arrays = {"x": x, "w": w, "b": b, "mask": None, "past": None, "bias": None}
     if with_mask:
-        inputs["mask"] = arrays["mask"] = (np.arange(steps) < rng.integers(1, steps + 1, (batch, 1))).astype(np.int32)
+        inputs["mask"] = arrays["mask"] = rng.integers(-1, 3, (batch, steps), np.int32)
     if with_bias:
         inputs["bias"] = arrays["bias"] = real(rng, batch, heads, steps, steps)
     more = {"scale": scale} if scale else {}
@@ -294,7 +294,7 @@ def test_attention_to_the_same_input(seed, scale, with_mask, causal, with_bias):
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid(MS, 1)]
     added = np.zeros((1, 1, steps, steps))
     if with_mask:
-        added = added + (1 - inputs["mask"])[:, None, None] * -10000.0
+        added = added + (inputs["mask"] <= 0)[:, None, None] * -10000.0
     if with_bias:
         added = added + inputs["bias"]
     if causal:
@@ -315,7 +315,7 @@ def test_attention_of_three_inputs(seed, with_bias, with_mask, with_past):
     arrays = {**inputs, "b": b if with_bias else None, "mask": None, "bias": None, "pk": None, "pv": None}
     if with_mask:
         mask = np.ones((batch, past + keys), np.int32)
-        mask[:, 1:] = rng.integers(0, 2, mask[:, 1:].shape)
+        mask[:, 1:] = rng.integers(-1, 3, mask[:, 1:].shape)
         inputs["mask"] = arrays["mask"] = mask
     if with_past:
         for name in ("pk", "pv"):
@@ -331,7 +331,7 @@ def test_attention_of_three_inputs(seed, with_bias, with_mask, with_past):
     if with_past:
         k, v = (np.concatenate([inputs[name].swapaxes(1, 2).reshape(batch, past, size), part], 1)
                 for name, part in (("pk", k), ("pv", v)))  # fmt: skip
-    added = (1 - inputs["mask"])[:, None, None] * -10000.0 if with_mask else 0
+    added = (inputs["mask"] <= 0)[:, None, None] * -10000.0 if with_mask else 0
     truths = attended(q, k, v, heads, 0, added)
     ours = lk.onnx.load(helper.make_model(graph, opset_imports=opsets, ir_version=9), threads=2).run(inputs)
     for y, truth in zip(ours.values(), truths):
@@ -344,12 +344,19 @@ def test_attention_of_three_inputs(seed, with_bias, with_mask, with_past):
         ("SkipLayerNormalization", ["x", "x", "s"], ["y", "mean"]),
         ("Attention", ["x", "s", "s", "", "x"], ["y"]),
         ("MultiHeadAttention", ["x"], ["y"]),
+        ("MultiHeadAttention", ["x", "x", "x"], ["y"]),  # unidirectional
+        ("FusedMatMul", ["s", "x"], ["y"]),
         ("FusedConv", ["x", "s"], ["y"]),
         ("MatMulNBits", ["x", "s", "s"], ["y"]),
     ],
 )
 def test_what_is_not_supported_says_so(op, names, outputs):
-    a = {"FusedConv": {"activation": "Sin"}, "MatMulNBits": {"bits": 2, "K": 16, "N": 1, "block_size": 16}}
+    a = {
+        "MultiHeadAttention": {"num_heads": 1, "unidirectional": 1},
+        "FusedMatMul": {"transA": 1},
+        "FusedConv": {"activation": "Sin"},
+        "MatMulNBits": {"bits": 2, "K": 16, "N": 1, "block_size": 16},
+    }
     node = helper.make_node(op, names, outputs, domain=MS, **a.get(op, {"num_heads": 1}))
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [1, 2, 3])],
                               [helper.make_tensor_value_info("y", 1, None)],

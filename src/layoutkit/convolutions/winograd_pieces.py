@@ -77,4 +77,5 @@ def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:
         return np.array([[*piece, *[none] * (width - len(piece))] for piece in axis.taps])
 
     cut = zeros[:, :, :, places(high, rows, w.shape[3])][..., places(wide, 3, w.shape[4])]
-    return np.ascontiguousarray(cut.swapaxes(4, 5)).reshape(*w.shape[:2], -1, rows, 3)
+    pieces = w.shape[2] * len(high.taps) * len(wide.taps)
+    return np.ascontiguousarray(cut.swapaxes(4, 5)).reshape(*w.shape[:2], pieces, rows, 3)

@@ -85,7 +85,8 @@ def _embedded(r, node: Node) -> Node:
         total = _made(r, node, "Add", total, _made(r, node, "Gather", of_segments, segments, axis=0))
     if node.outputs[1:] and node.outputs[1]:  # by row, how many words the mask leaves; 0 without one
         mask = mask or _made(r, node, "Sub", words, words)
-        r.nodes.append(Node("ReduceSum", (mask, one), node.outputs[1:2], {"keepdims": 0}))
+        left = _made(r, node, "CastLike", _made(r, node, "Equal", mask, _made(r, node, "CastLike", one, mask)), mask)
+        r.nodes.append(Node("ReduceSum", (left, one), node.outputs[1:2], {"keepdims": 0}))
     if node.outputs[2:] and node.outputs[2]:
         r.nodes.append(Node("Identity", (total,), node.outputs[2:3]))
     return _normalised(r, node, total, scale, shift)
@@ -114,6 +115,8 @@ def _product(r, node: Node) -> Node:
     checked(node, 2, 2)
     if node.attributes.get("transBatchA") or node.attributes.get("transBatchB"):
         raise Unsupported(f"onnx: {node}: its batch among the axes of matrices")
+    if any(node.attributes.get(name) and r.rank(x) == 1 for name, x in zip(("transA", "transB"), node.inputs)):
+        raise Unsupported(f"onnx: {node}: a vector that is transposed")
     left, right = ("ji" if node.attributes.get("transA") else "ij"), ("kj" if node.attributes.get("transB") else "jk")
     equation, alpha = f"...{left},...{right}->...ik", node.attributes.get("alpha", 1.0)
     whole = left == "ij" and right == "jk"
@@ -263,9 +266,9 @@ def _by_heads(r, node: Node, x: str) -> str:
 
 
 def _of_mask(r, node: Node, mask: str, like: str) -> str:
-    """What is added to scores for a mask [batch, keys] of integers: 0 where it is 1."""
-    one = _like(r, node, 1.0, like)
-    left_out = _made(r, node, "Sub", one, _made(r, node, "CastLike", mask, like))
+    """What is added to scores for a mask [batch, keys] of integers: 0 where it is positive."""
+    number = _made(r, node, "CastLike", mask, like)
+    left_out = _made(r, node, "CastLike", _made(r, node, "LessOrEqual", number, _like(r, node, 0.0, like)), like)
     bias = _made(r, node, "Mul", left_out, _like(r, node, node.attributes.get("mask_filter_value", MASKED), like))
     return _made(r, node, "Unsqueeze", bias, r.constant([1, 2], node.outputs[0]))
 
@@ -321,4 +324,6 @@ def _cross_attention(r, node: Node) -> Node:
             r.nodes.append(Node("Identity", (part,), (output,)))
     if node.outputs[3:] and node.outputs[3]:
         raise Unsupported(f"onnx: {node}: its scores")
+    if node.attributes.get("unidirectional"):
+        raise Unsupported(f"onnx: {node}: unidirectional, with keys that may not be those of the queries")
     return _attention(r, node, (q, k, v), _bias_of(r, node, mask, bias, q))
