@@ -179,7 +179,10 @@ def _affine_grid(inputs, attributes, out=None):
     axes = []
     for n in sizes:
         at = np.arange(n, dtype=theta.dtype)
-        axes.append(at * 2 / max(n - 1, 1) - 1 if attributes.get("align_corners", 0) else (2 * at + 1) / max(n, 1) - 1)
+        if attributes.get("align_corners", 0):
+            axes.append(at * 2 / (n - 1) - 1 if n > 1 else at)  # a single coordinate is the middle
+        else:
+            axes.append((2 * at + 1) / max(n, 1) - 1)
     rank, y = len(sizes), result(out, (len(theta), *sizes, len(sizes)), theta.dtype)
     if rank == 2 and theta.dtype in PAIRS and y.flags.c_contiguous:
         _affine_pairs(theta, axes, y)

@@ -64,7 +64,7 @@ def _eye(inputs, attributes, out=None):
     n, m = inputs[0].shape
     y = result(out, (n, m), attributes.get("dtype", inputs[0].dtype))
     y.fill(0)
-    k = int(attributes.get("k", 0))
+    k = max(-n, min(m, int(attributes.get("k", 0))))
     rows = np.arange(max(0, -k), max(0, min(n, m - k)))
     y[rows, rows + k] = 1
     return [y]
