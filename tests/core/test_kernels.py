@@ -21,7 +21,7 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
         have = {k.family for k in ROWS if k.isa == isa}
         adds = 1 not in {k.kr for k in ROWS if k.isa == isa and k.family == "gemm"}
         units = {
-            "bf16": {"winograd_in", "strips"},
+            "bf16": {"winograd_in", "strips", "blend_pixels", "blend_rows"},
             "s16": {"gemm_s16", "winograd_in", "winograd_out", "weigh", "divide"},
             "u8s8": {"depthwise_dot", "gemm_groups"},
         }

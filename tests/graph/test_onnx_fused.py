@@ -365,6 +365,42 @@ def test_what_is_not_supported_says_so(op, names, outputs):
         lk.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid(MS, 1)], ir_version=9))
 
 
+def test_keys_of_four_axes_are_refused():
+    """Those that are made in the graph, of as many steps as there are heads."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "by_heads"], ["split"]),
+        helper.make_node("MultiHeadAttention", ["x", "split", "split"], ["y"], domain=MS, num_heads=4),
+    ]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [1, 4, 32])],
+                              [helper.make_tensor_value_info("y", 1, None)],
+                              [numpy_helper.from_array(np.array([0, 0, 4, 8]), "by_heads")])  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+    with pytest.raises(ValueError, match="Transpose"):
+        lk.onnx.load(helper.make_model(graph, opset_imports=opsets, ir_version=9)).run({"x": np.ones((1, 4, 32), "f4")})
+
+
+@pytest.mark.parametrize("filter_value", [-np.inf, -1e4])
+def test_keys_that_are_left_out_by_any_number(filter_value):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 5, 8)).astype(np.float32), rng.standard_normal((8, 24)).astype(np.float32)
+    mask = np.array([[1, 1, 0, 1, 0], [1, 2, 1, -1, 1]], np.int32)
+    node = helper.make_node("Attention", ["x", "w", "b", "mask"], ["y"], domain=MS, num_heads=2,
+                            mask_filter_value=float(filter_value))  # fmt: skip
+    graph = helper.make_graph(
+        [node], "g",
+        [helper.make_tensor_value_info("x", 1, x.shape), helper.make_tensor_value_info("mask", 6, mask.shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.zeros(24, np.float32), "b")],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid(MS, 1)], ir_version=9)
+    got = lk.onnx.load(proto).run({"x": x, "mask": mask})["y"]
+    q, k, v = (part.reshape(2, 5, 2, 4).transpose(0, 2, 1, 3) for part in np.split(x @ w, 3, -1))
+    scores = np.where((mask <= 0)[:, None, None], -np.inf, q @ k.swapaxes(2, 3) / 2)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(2, 5, 8)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
 def test_numbers_of_inputs_are_checked():
     proto = model("FusedMatMul", {"x": np.ones((2, 2), np.float32)}, {})
     with pytest.raises(ValueError, match="expected 2 to 2 inputs"):

@@ -39,6 +39,7 @@ from .descriptions import describe_candidate, describe_conv, on_threads
 from .problem import ACCURACIES, KEY, MAX_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, ConvRoute, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
+from .winograd_pieces import cut_cost
 
 PACK_BYTES_PER_SECOND = 10e9  # read and written when a filter is packed
 PACK_CALL_SECONDS = 5e-6  # overhead of packing a filter
@@ -248,6 +249,8 @@ class PackTask(Problem):
     def estimate(self, packing: str) -> float:
         """Seconds of a packing, by counting bytes."""
         cost = _PACK_COSTS.get(packing.rsplit(" ", 2)[0], 1.0)
+        if packing.startswith("winograd"):
+            cost *= cut_cost(self.kernel)
         return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * scale().copy_l3 * cost
 
     def step(self, packing: str) -> PackingStep:

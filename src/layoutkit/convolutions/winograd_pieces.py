@@ -9,11 +9,16 @@ of stride 2 take consecutive taps.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Axis", "axis_pieces", "cut_filter"]
+from ..reorders.reorder import reorder
+
+__all__ = ["Axis", "axis_pieces", "cut_cost", "cut_filter"]
+
+CUT_COST = 1.7  # of packing pieces, in packing what is whole
 
 
 class Axis(NamedTuple):
@@ -71,11 +76,30 @@ def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:
     rows = 3 if w.shape[3] > 1 else 1
     if len(high.taps) == len(wide.taps) == 1 and w.shape[3:] == (rows, 3):
         return w
-    zeros = np.pad(w, [(0, 0)] * 3 + [(0, 1)] * 2)
-
-    def places(axis: Axis, width: int, none: int) -> np.ndarray:
-        return np.array([[*piece, *[none] * (width - len(piece))] for piece in axis.taps])
-
-    cut = zeros[:, :, :, places(high, rows, w.shape[3])][..., places(wide, 3, w.shape[4])]
+    places = np.array([
+        [i * w.shape[4] + j for i in filled(a, rows) for j in filled(b, 3)] for a in high.taps for b in wide.taps
+    ]).reshape(-1)  # fmt: skip
+    inside = np.array([
+        i >= 0 and j >= 0 for a in high.taps for b in wide.taps for i in filled(a, rows) for j in filled(b, 3)
+    ])  # fmt: skip
+    by_tap = reorder(np.ascontiguousarray(w).reshape(-1, w.shape[3] * w.shape[4]), "ab", "ba")
+    cut = np.zeros((len(places), by_tap.shape[1]), w.dtype)
+    cut[inside] = by_tap[places[inside]]
     pieces = w.shape[2] * len(high.taps) * len(wide.taps)
-    return np.ascontiguousarray(cut.swapaxes(4, 5)).reshape(*w.shape[:2], pieces, rows, 3)
+    return reorder(cut, "ab", "ba").reshape(*w.shape[:2], pieces, rows, 3)
+
+
+def cut_cost(kernel: tuple[int, ...]) -> float:
+    """How many times as long as one of 3x3 a filter takes to be packed, by weight: zeros fill it up, and it is copied.
+
+    Parameters
+    ----------
+    kernel : tuple of int
+    """
+    axes = [k for k in kernel[-2:] if k > 1]
+    return prod(-(-k // 3) * 3 / k for k in axes) * (1.0 if set(axes) <= {3} else CUT_COST)
+
+
+def filled(taps: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """The taps of a piece, and -1 for the zeros that fill it up."""
+    return (*taps, *(-1,) * (length - len(taps)))

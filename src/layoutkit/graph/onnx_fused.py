@@ -204,8 +204,18 @@ def _packed_product(r, node: Node) -> Node:
     if min(k, n, block) < 1 or block * bits % 8:
         raise ValueError(f"onnx: {node}: a matrix of {n} x {k} in blocks of {block}")
     packed, scale, zero = values
-    assert packed is not None and scale is not None
-    blocks, dtype = -(-k // block), scale.dtype
+    blocks = -(-k // block)
+    of_zeros = (n * blocks, n * -(-blocks * bits // 8))  # numbers of their own type, or packed ones
+    if (
+        packed is None
+        or scale is None
+        or packed.size != n * blocks * (block * bits // 8)
+        or scale.size != n * blocks
+        or (zero is not None and zero.size != of_zeros[zero.dtype == np.uint8])
+    ):
+        sizes = ", ".join("none" if v is None else str(v.shape) for v in values)
+        raise ValueError(f"onnx: {node}: {sizes} for weights, scales and zeros of {n} x {k} in blocks of {block}")
+    dtype = scale.dtype
     q = _unpacked(packed.reshape(n, blocks, -1), bits, block)
     scale = scale.reshape(n, blocks, 1).astype(np.float32)
     if zero is None:
@@ -268,8 +278,8 @@ def _by_heads(r, node: Node, x: str) -> str:
 def _of_mask(r, node: Node, mask: str, like: str) -> str:
     """What is added to scores for a mask [batch, keys] of integers: 0 where it is positive."""
     number = _made(r, node, "CastLike", mask, like)
-    left_out = _made(r, node, "CastLike", _made(r, node, "LessOrEqual", number, _like(r, node, 0.0, like)), like)
-    bias = _made(r, node, "Mul", left_out, _like(r, node, node.attributes.get("mask_filter_value", MASKED), like))
+    zero, masked = (_like(r, node, x, like) for x in (0.0, node.attributes.get("mask_filter_value", MASKED)))
+    bias = _made(r, node, "Where", _made(r, node, "LessOrEqual", number, zero), masked, zero)
     return _made(r, node, "Unsqueeze", bias, r.constant([1, 2], node.outputs[0]))
 
 
@@ -308,6 +318,8 @@ def _cross_attention(r, node: Node) -> Node:
     """Queries, keys and values are given; with those of the past, present ones are outputs."""
     inputs = _inputs(node, 1, 8)
     q, k, v, b, mask, bias, past_k, past_v = inputs
+    if bool(past_k) != bool(past_v):
+        raise ValueError(f"onnx: {node}: past keys or values, expected both")
     if not (k and v) or any(r.rank(name) not in (None, 3) for name in (q, k, v)):
         raise Unsupported(f"onnx: {node}: queries, keys and values that are packed, or by heads")
     if b:
@@ -316,7 +328,9 @@ def _cross_attention(r, node: Node) -> Node:
             raise Unsupported(f"onnx: {node}: a bias that varies, or does not divide into three alike")
         q, k, v = (_made(r, node, "Add", part, r.constant(cut, node.outputs[0], value.dtype))
                    for part, cut in zip((q, k, v), np.split(value.reshape(-1), 3)))  # fmt: skip
-    q, k, v = (_by_heads(r, node, part) for part in (q, k, v))
+    # a transposition of three axes, which is none, refuses what has four of them when shapes are known
+    three = (_made(r, node, "Transpose", part, perm=[0, 1, 2]) for part in (q, k, v))
+    q, k, v = (_by_heads(r, node, part) for part in three)
     if past_k:
         k, v = (_made(r, node, "Concat", before, part, axis=2) for before, part in ((past_k, k), (past_v, v)))
     for part, output in zip((k, v), node.outputs[1:]):

@@ -65,12 +65,18 @@ def _construct(r, node: Node) -> None:
 
 def _insert(r, node: Node) -> None:
     tensors = list(_listed(r, node))
-    at = _index(r, node.inputs[2], len(tensors) + 1, node) if node.input(2) else len(tensors)
+    count = len(tensors)
+    at = int(_constant(r, node.inputs[2], node).reshape(-1)[0]) if node.input(2) else count
+    if not -count <= at <= count:
+        raise ValueError(f"onnx: {node}: position {at} in a sequence of {count} tensors")
+    at += count if at < 0 else 0  # before the tensor that it counts from the end
     r.sequences[node.outputs[0]] = [*tensors[:at], node.inputs[1], *tensors[at:]]
 
 
 def _erase(r, node: Node) -> None:
     tensors = list(_listed(r, node))
+    if not tensors:
+        raise ValueError(f"onnx: {node}: an empty sequence")
     tensors.pop(_index(r, node.inputs[1], len(tensors), node) if node.input(1) else -1)
     r.sequences[node.outputs[0]] = tensors
 
