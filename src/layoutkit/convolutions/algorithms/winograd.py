@@ -59,6 +59,7 @@ EVICTED = 2  # bytes of the filter read from memory for each byte that exceeds h
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
 INTEGER_TRANSFORMS = 1.5  # time of transforms of integers, in those of floats
+CUT_TRANSFORMS, WIDE_LANES = 2.0, 16  # of pieces and of stride 2, on narrower vectors, in those of whole filters
 EXPANDED_BYTES_PER_SECOND = 100e9  # that are written of an expanded filter
 MIN_EXPANDED_BYTES = 2 << 20  # of the transformed filter
 MAX_EXPANDED_TILES = 144
@@ -164,6 +165,8 @@ class Winograd(Algorithm):
         )
         vectors = -(-p.ic // p.groups // lanes) * taps(p, self.m) + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
+        if taps(p, self.m) > turned(p).kernel[0] or self.m == STRIDED:
+            slower *= CUT_TRANSFORMS if lanes < WIDE_LANES else 1.0
         moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
         if self.parts:  # outputs are transformed, written and added once more for each part
             more = turned(p).kernel[0] * -(-p.ic // p.groups // PART_CHANNELS) - 1
@@ -333,7 +336,7 @@ def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
-    """The tile of outputs: m x m, or 1 x m where the filter is one row."""
+    """The tile of outputs: m x m, or 1 x m where the filter is one row or column."""
     return (m if turned(p).kernel[1] > 1 else 1), m
 
 

@@ -43,8 +43,8 @@
  *   LK_WEIGH_LINE_SUMS    of u8: one result of them, of row 0 alone: row t is that from its element t on
  *   All four have
  *   LK_WEIGH_HALVES: of one, two or four rows of 2 * count elements, y[i] = the mean of all x[t][2 * i] and x[t][2 * i + 1],
- *   rounded to the nearest whole number, halves away from 0; of other fields `ahead_row` alone is read, unless it is 0: what is so
- *   many bytes behind a row is soon one.
+ *   rounded to the nearest whole number, halves away from 0; of other fields `ahead_row` alone is read: so many bytes ahead
+ *   each row is prefetched, if it is not 0.
  * fold: y[i] = the least, or where `kind` is LK_FOLD_LARGEST the largest, of x[t][i], of floats plus weight[t] unless that is
  *   NULL. NaN is left out, unless there is nothing else. Without weights there may be `rows` results as of LK_WEIGH_BAND; 0 is 1.
  * rank: y[i] = number `rank` in ascending order of x[t][i], by a network of `steps` comparisons: each has two places of

@@ -4,7 +4,7 @@
 #include "kernels.h"
 
 /* The transforms of Winograd, tile by tile. F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles are transformed
- * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd.py, holds
+ * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd_matrices.py, holds
  *   e[0..P-1]                      coefficients of the product of all (x^2 - p^2), P pairs, without the leading 1
  *   f[0..P-2], p, p^2 .. p^(m-1)   for each pair: the same product without its own factor, and the powers of p
  * Row 0 of BT is the first of these polynomials in even columns. So row 0 of BT and of G carry the sign that makes
