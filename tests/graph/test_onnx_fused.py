@@ -137,13 +137,12 @@ def test_embeddings(seed, with_segments, with_mask):
     check(helper.make_model(graph, opset_imports=opsets, ir_version=9), inputs, truths, 1e-4)
 
 
-@pytest.mark.parametrize("op", ["BiasGelu", "FastGelu", "Gelu", "QuickGelu"])
-@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize(("op", "with_bias"), [
+    ("BiasGelu", True), ("FastGelu", False), ("FastGelu", True), ("Gelu", False), ("QuickGelu", False),
+])  # fmt: skip
 def test_activations(op, with_bias):
     rng = np.random.default_rng(3)
     x, bias = 3 * real(rng, 4, 5, 24), real(rng, 24)
-    if op != "FastGelu" and with_bias != (op == "BiasGelu"):
-        pytest.skip("it has one, or none")
     proto = model(op, {"x": x}, {"b": bias} if with_bias else {})
     v = x + bias if with_bias else x
     y = gelu_tanh(v) if op == "FastGelu" else v / (1 + np.exp(-1.702 * v)) if op == "QuickGelu" else gelu(v)
