@@ -180,7 +180,7 @@ def _affine_grid(inputs, attributes, out=None):
     for n in sizes:
         at = np.arange(n, dtype=theta.dtype)
         if attributes.get("align_corners", 0):
-            axes.append(at * 2 / (n - 1) - 1 if n > 1 else at)  # a single coordinate is the middle
+            axes.append(at * 2 / max(n - 1, 1) - 1)  # a single coordinate is -1, as in ONNX's reference
         else:
             axes.append((2 * at + 1) / max(n, 1) - 1)
     rank, y = len(sizes), result(out, (len(theta), *sizes, len(sizes)), theta.dtype)
