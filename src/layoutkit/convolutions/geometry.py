@@ -30,8 +30,14 @@ class Geometry(NamedTuple):
 
 
 def geometry(p: ConvProblem) -> Geometry:
-    """The geometry of `p`, missing axes of size 1 in front."""
+    """The geometry of `p`, missing axes of size 1 in front; it is kept with `p`, as candidates ask for it often."""
+    found: Geometry | None = p.__dict__.get("_geometry")
+    if found is None:
+        found = p.__dict__["_geometry"] = _geometry(p)
+    return found
 
+
+def _geometry(p: ConvProblem) -> Geometry:
     def three(values: Sequence[int]) -> tuple[int, ...]:
         return (1,) * (3 - len(values)) + tuple(values)
 

@@ -200,10 +200,12 @@ def inputs_of(m: int) -> int:
     return stride_of(m) * (m - 1) + 3
 
 
+@cache
 def factors(m: int) -> np.ndarray:
     """The rows of G of tiles of m outputs, each once, as winograd.pyx reads them: n x 3, of stride 2 5 x 3."""
-    g = algorithm(m).G
-    return as_array(tuple(dict.fromkeys(g)))
+    rows = as_array(tuple(dict.fromkeys(algorithm(m).G)))
+    rows.flags.writeable = False
+    return rows
 
 
 @cache

@@ -9,6 +9,7 @@ of stride 2 take consecutive taps.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ class Axis(NamedTuple):
         return max(self.offsets) + 2 * self.step
 
 
+@lru_cache(256)
 def axis_pieces(kernel: int, stride: int = 1, dilation: int = 1, of_tiles: int = 1) -> Axis:
     """The pieces of a filter of `kernel` taps along an axis.
 
