@@ -362,9 +362,9 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
 @pytest.mark.parametrize(
     ("kwargs", "says"),
     [
-        (dict(stride=3), "winograd takes as many multiplications for kernels of 3x3 with stride (3, 3)"),
-        (dict(stride=(3, 2)), "winograd takes as many multiplications for kernels of 3x3 with stride (3, 2)"),
-        (dict(stride=2, dilation=2), "has a stride or a dilation along an axis, not stride (2, 2) and dilation (2, 2)"),
+        (dict(stride=3), "winograd saves no multiplications for kernels of 3x3 with stride (3, 3)"),
+        (dict(stride=(3, 2)), "winograd saves no multiplications for kernels of 3x3 with stride (3, 2)"),
+        (dict(stride=2, dilation=2), "takes no stride with a dilation along one axis: stride (2, 2), dilation (2, 2)"),
         (
             dict(w=np.ones((8, 8, 1, 1), np.float32)),
             "kernels of 2 to 16 along one or both of the last axes, not of 1x1",

@@ -11,7 +11,7 @@ from layoutkit import winograd
 from layoutkit._core.nests import winograd_filter as nests
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions import winograd_matrices
-from layoutkit.convolutions.algorithms import winograd as algorithm
+from layoutkit.convolutions.algorithms import winograd_packing as packing
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types != "s16"]
 WORDS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types == "s16"]
@@ -169,8 +169,8 @@ def integer_matrices():
 
 
 def test_the_scaled_filter_is_that_of_the_algorithm():
-    side = algorithm.TILE_SIDE
-    found = algorithm.integer_tile(np.eye(3, dtype=np.int16), np.empty((side, 3), np.int16))
+    side = packing.TILE_SIDE
+    found = packing.integer_tile(np.eye(3, dtype=np.int16), np.empty((side, 3), np.int16))
     np.testing.assert_array_equal(abs(integer_matrices()[1]), abs(found))
 
 

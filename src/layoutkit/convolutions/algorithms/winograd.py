@@ -36,10 +36,9 @@ from ..winograd_matrices import (
 from ..winograd_pieces import Axis, axis_pieces, cut_filter
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
+from .winograd_packing import pack_integers, pack_taps
 
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
-TILE_SIDE = 6  # products of a tile of integers, along each axis
-PACKED_AT_ONCE = 1 << 12  # weights of each tap, so that their products stay in the second cache
 PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 * 128 < 2^25
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
@@ -104,13 +103,13 @@ class Winograd(Algorithm):
         if not 1 < g.kernel[2] <= MOST_TAPS or g.kernel[1] > MOST_TAPS:
             return f"winograd is for kernels of 2 to {MOST_TAPS} along one or both of the last axes, not of {kernel}"
         if any(s > 1 and d > 1 for s, d in zip(strides(p), g.dilation[1:])):
-            return f"winograd has a stride or a dilation along an axis, not stride {p.stride} and dilation {p.dilation}"
+            return f"winograd takes no stride with a dilation along one axis: stride {p.stride}, dilation {p.dilation}"
         if self.m == STRIDED and not (strides(p) == (2, 2) and g.kernel[1] > 1 and g.dilation[1:] == (1, 1)):
             return f"winograd of stride 2 is for such a stride along both axes, not for {p.stride}"
         if taps(p, self.m) > MOST_SUMMED:
             return f"winograd cuts a kernel of {kernel} into {taps(p, self.m)} pieces, more than {MOST_SUMMED}"
         if not self.saving(p) > 1:
-            return f"winograd takes as many multiplications for kernels of {kernel} with stride {p.stride}"
+            return f"winograd saves no multiplications for kernels of {kernel} with stride {p.stride}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
             small = block == 8 and not (integers and side == "input")
@@ -189,12 +188,12 @@ class Winograd(Algorithm):
         panels = -(-columns_of(p) // kernel.nr)
         bias, wide = padded_bias(p, bias, panels * kernel.nr), p.types.wide
         if p.types.integers:
-            return pack_integers(p, kernel, w), bias
+            return pack_integers(w, p.groups, panels, kernel), bias
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
         w = cut_filter(w.swapaxes(3, 4) if one_column(p) else w, *pieces(p, self.m))
         if self.expanded:
-            return pack_taps(p, kernel, w), bias
+            return pack_taps(w, p.groups, panels, kernel), bias
         # A view, or a phase of a transposed convolution, may have other taps.
         if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
             w = reorder(w, "abcde", "abcde")
@@ -281,53 +280,6 @@ def strides(p: ConvProblem) -> tuple[int, int]:
 def taps(p: ConvProblem, m: int) -> int:
     """What is summed directly: taps along the depth, times pieces."""
     return turned(p).kernel[0] * prod(len(axis.taps) for axis in pieces(p, m))
-
-
-def pack_taps(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
-    """Pieces (O, I/G, pieces, 3 or 1, 3) -> [G][panels][pieces][channels][taps][nr]."""
-    panels = -(-columns_of(p) // kernel.nr)
-    w = np.ascontiguousarray(w).reshape(p.groups, p.oc // p.groups, *w.shape[1:3], w.shape[3] * w.shape[4])
-    packed = empty((p.groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
-    of_filters = -(-w.shape[1] // kernel.nr)
-    packed[:, of_filters:] = 0  # panels of pads
-    reorder(w, "abcde", f"aBdce{kernel.nr}b", out=packed[:, :of_filters], shape=w.shape)
-    return packed
-
-
-def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
-    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr] in s16, far from the limits of its range."""
-    panels, depth, ic = -(-columns_of(p) // kernel.nr), turned(p).kernel[0], w.shape[1]
-    shape = (p.groups, TILE_SIDE**2, panels, depth, -(-ic // kernel.kr), kernel.nr, kernel.kr)
-    packed = empty(shape, np.dtype(np.int16), "filter")
-    of_filters = -(-p.oc // p.groups // kernel.nr)
-    packed[:, :, of_filters:] = 0  # panels of pads
-    if not w.size:
-        packed[...] = 0
-        return packed
-    by_tap = w.reshape(p.groups, p.oc // p.groups, ic, depth, 9)
-    taps = reorder(by_tap, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c").reshape(p.groups, 3, 3, -1)
-    for group, out in zip(taps, packed):
-        products = out.reshape(TILE_SIDE, TILE_SIDE, -1)
-        for at in range(0, group.shape[2], PACKED_AT_ONCE):
-            some = group[:, :, at : at + PACKED_AT_ONCE].astype(np.int16)
-            rows = integer_tile(some.swapaxes(0, 1), np.empty((TILE_SIDE, 3, some.shape[2]), np.int16))
-            integer_tile(rows.swapaxes(0, 1), products[:, :, at : at + some.shape[2]])
-    return packed
-
-
-def integer_tile(taps: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Three taps -> six factors of F(4, 3) at the points 0, +-1, +-2, infinity, multiplied by 4, 6, 6, 24, 24, 1: see
-    winograd.h. Along the first axis; the results are `out`."""
-    a, b, c = taps
-    out[0], out[5] = a, c
-    even = a + c
-    np.subtract(b, even, out=out[2])
-    np.negative(even + b, out=out[1])
-    even += 3 * c
-    odd = 2 * b
-    np.add(even, odd, out=out[3])
-    np.subtract(even, odd, out=out[4])
-    return out
 
 
 def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:
