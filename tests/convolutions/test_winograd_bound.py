@@ -281,6 +281,15 @@ def test_the_bound_is_that_of_each_tile(kernel, stride, dilation):
             np.testing.assert_allclose(got[at], want, rtol=1e-12)
 
 
+def test_tiles_that_there_are_not():
+    x, w = np.ones((1, 2, 9, 9)), np.ones((3, 2, 3, 3))
+    with pytest.raises(ValueError, match="tiles of 5 outputs, expected 2, 4 or 6, or with stride 2 also 3"):
+        winograd.error_bound(x, w, 5)
+    with pytest.raises(ValueError, match=r"those of stride 2 along the last two axes, got \(1, 1\)"):
+        winograd.error_bound(x, w, 3, stride=(1, 1))
+    assert winograd.error_bound(x, w, 3, stride=(2, 2)).shape == (1, 3, 4, 4)
+
+
 def test_growth_by_the_matrices():
     """As found by trying every tap and every sign of the input, along one axis: at most that, and near it."""
     for m in TILES:

@@ -191,7 +191,9 @@ def stride_of(m: int) -> int:
 
 
 def algorithm(m: int) -> Transform:
-    """What the kernels of tiles of m outputs do."""
+    """What the kernels of tiles of m outputs do; ValueError if there are none."""
+    if m not in TILES:
+        raise ValueError(f"winograd: tiles of {m!r} outputs, expected 2, 4 or 6, or with stride 2 also {STRIDED}")
     return strided() if m == STRIDED else paired(m)
 
 
@@ -371,10 +373,17 @@ def error_bound(
     -------
     ndarray of float64
         ``(N, O, *output)``.
+
+    Raises
+    ------
+    ValueError
+        There are no such tiles, or their stride is another one.
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
     kernel, strides, (d, *steps) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
+    if stride_of(m) > 1 and strides[1:] != (2, 2):
+        raise ValueError(f"winograd: tiles of {m} outputs are those of stride 2 along the last two axes, got {stride}")
     pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
     most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
     most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))
