@@ -299,6 +299,7 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     axes : int, optional
         1 or 2.
     """
+    algorithm(m)  # a ValueError where there is none
     return _summed(channels, taps, RUN) + FILTER_STEPS + axes * sum(STEPS[m])
 
 
