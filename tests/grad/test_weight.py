@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import using_isa
@@ -272,3 +273,11 @@ def test_blocks_of_several_rows(channels, kernel, stride, layout):
     padded = np.pad(x, ((0, 0), (0, 0), *pads))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (2, 3))[:, :, ::stride, ::stride]
     np.testing.assert_allclose(got, np.einsum("nohw,nihwkl->oikl", dy, windows), rtol=1e-10, atol=1e-10)
+
+
+def test_narrow_gradients_onto_a_multiple_are_rounded_once():
+    """257 + 2 * -4 = 249; rounded to bfloat16 before, 257 would be 256, and the result 248."""
+    x, dy = np.full((1, 1, 1, 257), 1, ml_dtypes.bfloat16), np.full((1, 1, 1, 257), 1, ml_dtypes.bfloat16)
+    out = np.full((1, 1, 1, 1), -4, ml_dtypes.bfloat16)
+    lk.grad.conv2d_weight(x, (1, 1, 1, 1), dy, out=out, beta=2)
+    assert out.item() == 249
