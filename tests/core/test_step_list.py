@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from layoutkit._core.nests.pooling import Pooling
-from layoutkit._core.nests.step_list import Context, StepList
+from layoutkit._core.nests.slices import Slices
+from layoutkit._core.nests.step_list import Context, StepFault, StepList
 from layoutkit._core.runtime.arrays import address
-from layoutkit.graph.runtime.steps.building import contiguously
+from layoutkit.graph.runtime.steps.building import contiguously, with_constants
 
 X, Y = np.arange(8, dtype=np.float32).reshape(1, 1, 1, 1, 2, 4), np.zeros((1, 1, 1, 1, 2, 4), np.float32)
 
@@ -73,3 +74,35 @@ def test_a_workspace_is_as_large_as_its_step_needs_it_and_begins_at_a_line():
                 context.set(place, array)
         with pytest.raises(ValueError, match="step 0 needs a workspace"):
             steps.run(context, 0)
+
+
+def test_numbers_that_a_step_cannot_use():
+    """Of an operation alone, on copies of parts of larger arrays, and with a constant among its arrays."""
+    table, out = np.arange(20, dtype=np.uint32).reshape(5, 4), np.zeros((3, 4), np.uint32)
+
+    def taking(x, at, y):
+        return Slices(x, at, None, y, (5,), 1, 3, True, "none", 1)
+
+    parts = np.zeros((3, 2), np.int64)[:, 0], np.zeros((3, 8), np.uint32)[:, ::2]
+    at = np.zeros(3, np.int64)
+    for arrays, make in [
+        ((table, at, out), taking),
+        ((table, *parts), contiguously(taking, 1)),
+        ((at, out), with_constants(taking, [table, None])),
+        (parts, contiguously(with_constants(taking, [table, None]), 1)),
+    ]:
+        operation, (*_, indices, y) = make(*arrays), arrays
+        steps = StepList([(None, False, (), -1), (operation, False, range(len(arrays)), len(arrays))])
+        context = Context(len(arrays) + 1)
+        for place, array in enumerate((*arrays, lines(operation.workspace))):
+            context.set(place, array)
+        for wrong in (5, -6):
+            indices[:] = 1, -1, wrong
+            with pytest.raises(StepFault, match=f"index {wrong} is out of range of an axis of 5") as fault:
+                steps.run(context, 0)
+            assert fault.value.step == 1
+            with pytest.raises(IndexError, match=f"index {wrong} "):
+                operation(*arrays)
+        indices[2] = 0
+        assert steps.run(context, 0) == 2
+        np.testing.assert_array_equal(y, table[[1, 4, 0]])

@@ -7,6 +7,6 @@ REDUCTIONS: tuple[str, ...]
 
 class Elements(Operation):
     def __init__(
-        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray, axis: int,
-        reduction: str, threads: int,
+        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, axis: int, reduction: str,
+        threads: int,
     ) -> None: ...  # fmt: skip

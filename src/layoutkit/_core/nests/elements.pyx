@@ -9,7 +9,8 @@ from ..ndarray cimport import_array, ndarray
 from ..runtime.team cimport threads_for
 from .executor cimport ceil_div
 from .indices cimport (
-    INDEX_COST, MAX_INDEX, SET, TASK_BYTES, check_indices, number, reduced, take_units, unit, within,
+    CHECK_BYTES, INDEX_COST, MAX_INDEX, SET, TASK_BYTES, check_indices, number, out_of_range, reduced, take_units, unit,
+    within,
 )
 from .operation cimport Operation, chunks_of
 
@@ -54,8 +55,7 @@ cdef inline void scatter_row(number *y, const int64_t *at, const number *updates
 
 
 cdef class Elements(Operation):
-    """Elements along an axis by indices of their own, for arrays (x, at, y, bad), or (x, at, updates, y, bad): then y becomes
-    x with the updates written there.
+    """Elements along an axis by indices of their own, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with the updates written there.
 
     Parameters
     ----------
@@ -66,8 +66,6 @@ cdef class Elements(Operation):
         Of the shape of `at`.
     y : ndarray
         Of the shape of `at`; with updates, of that of `x`, or `x` itself.
-    bad : ndarray of int64 [1]
-        Becomes the place in `at` of an index that is out of range, if there is one.
     axis : int
         From the front.
     reduction : str
@@ -81,12 +79,13 @@ cdef class Elements(Operation):
     cdef int axes, threads, how, type_number, item
     cdef bint writes
 
-    def __init__(self, ndarray x not None, ndarray at not None, updates, ndarray y not None, ndarray bad not None, int axis,
-                 str reduction, int threads):
+    def __init__(self, ndarray x not None, ndarray at not None, updates, ndarray y not None, int axis, str reduction,
+                 int threads):
         cdef int i
-        arrays = (x, at, y, bad) if updates is None else (x, at, updates, y, bad)
-        check_indices(arrays, at, bad, "elements")
+        arrays = (x, at, y) if updates is None else (x, at, updates, y)
+        check_indices(arrays, at, "elements")
         self.bind(arrays)
+        self.checks, self.workspace = True, CHECK_BYTES
         self.writes, self.how, self.item = updates is not None, <int>REDUCTIONS.index(reduction), x.itemsize
         moved = updates if self.writes else y
         shape, of = (<object>x).shape, (<object>at).shape
@@ -134,14 +133,17 @@ cdef class Elements(Operation):
         return [loop[:2] for loop in loops[::-1]]
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
+        (<int64_t *>workspace)[0] = -1
         if self.writes and at[3] != at[0]:
             memcpy(at[3], at[0], self.whole_bytes)
         self.run_chunks(self.threads, self.tasks, self.chunks, at, workspace, 0)
 
+    cdef object fault(self, char **at, char *workspace):
+        return out_of_range(<const int64_t *>at[1], workspace, &self.n, 1)
+
     cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         cdef int64_t index[MAX_INDEX]
         cdef int64_t row = task * self.each, end = min(self.rows, (task + 1) * self.each), rest = row, base = 0, wrong
-        cdef int64_t *bad = <int64_t *>at[4 if self.writes else 3]
         cdef const int64_t *table = <const int64_t *>at[1]
         cdef int i
         for i in range(self.axes - 1, -1, -1):
@@ -157,7 +159,7 @@ cdef class Elements(Operation):
                 self.gather(at[0] + base * self.item, table + row * self.length, at[2] + row * self.length * self.item,
                             &wrong)
             if wrong >= 0:
-                bad[0] = row * self.length + wrong
+                (<int64_t *>workspace)[0] = row * self.length + wrong
             row += 1
             for i in range(self.axes - 1, -1, -1):  # to the next row
                 index[i] += 1

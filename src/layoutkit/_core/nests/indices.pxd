@@ -1,7 +1,7 @@
 """What operations on elements that indices of a run name have in common.
 
-An index may be negative: it counts from the end. One that is out of range is not used; its place in the table of indices is
-left in `bad`, an array of one number, for the caller to report.
+An index may be negative: it counts from the end. One that is out of range is not used; the workspace begins with its place in
+the table of indices then (`Operation.checks`).
 """
 
 from libc.stdint cimport (
@@ -15,6 +15,7 @@ cdef enum:
     MAX_INDEX = 12        # numbers of a tuple of indices, and axes
     TASK_BYTES = 64 << 10
     INDEX_COST = 8        # bytes that are moved in the time that an index takes
+    CHECK_BYTES = 64      # of the workspace
 
 ctypedef fused unit:  # what is moved as a whole
     uint8_t
@@ -61,12 +62,18 @@ cdef inline void reduced(number *y, number u, int how) noexcept nogil:
         y[0] = u
 
 
-cdef inline int check_indices(tuple arrays, ndarray at, ndarray bad, str what) except -1:
+cdef inline int check_indices(tuple arrays, ndarray at, str what) except -1:
     """Errors of arrays that are not in C order, and of tables of indices of another type."""
     check_order(arrays, what)
-    if PyArray_TYPE(at) != NPY_INT64 or PyArray_TYPE(bad) != NPY_INT64 or bad.size != 1:
-        raise ValueError(f"{what}: indices of {at.dtype}, expected int64, and one int64 for a bad one")
+    if PyArray_TYPE(at) != NPY_INT64:
+        raise ValueError(f"{what}: indices of {at.dtype}, expected int64")
     return 0
+
+
+cdef inline object out_of_range(const int64_t *table, const char *workspace, const int64_t *sizes, int count):
+    """The error of a run that has found an index that is out of range; tuples of `count` of them are of axes of these sizes."""
+    cdef int64_t place = (<const int64_t *>workspace)[0]
+    return IndexError(f"index {table[place]} is out of range of an axis of {sizes[place % count]}")
 
 
 cdef inline void take_units(const unit *x, const int64_t *at, unit *y, int64_t *bad, int64_t n, int64_t first,

@@ -22,10 +22,12 @@ cdef inline int64_t tasks_wanted(int threads, int64_t chunks) noexcept nogil:
 
 cdef class Operation:
     cdef readonly int64_t workspace  # bytes that a run needs
+    cdef bint checks                 # a run begins its workspace with the place of a number that it cannot use, or -1
     cdef tuple array_types           # of its arrays: shape, strides, bytes of an element
     cdef list owned                  # arrays that it points into
     cdef const char *keep(self, numbers, dtype=*) except? NULL
     cdef int bind(self, tuple arrays) except -1
+    cdef object fault(self, char **at, char *workspace)
     cdef void run(self, char **at, char *workspace) noexcept nogil
     cdef void run_shares(self, int threads, char **at, char *workspace) noexcept nogil
     cdef void run_chunks(self, int threads, int64_t tasks, int64_t chunks, char **at, char *workspace,

@@ -53,7 +53,8 @@ cdef void run_some_tasks(void *argument, int slot, int part, int parts, lk_porti
 
 cdef class Operation:
     """The base class. A subclass calls `bind`, sets `workspace` to the bytes that it needs, and implements `run`; where that
-    is one region, by `run_shares` and `run_share`; where it is many tasks, by `run_chunks` and `run_one`.
+    is one region, by `run_shares` and `run_share`; where it is many tasks, by `run_chunks` and `run_one`. One that `checks`
+    numbers which it reads also implements `fault`.
 
     ``operation(*arrays)`` runs it on other arrays of the same shapes and strides.
     """
@@ -67,6 +68,10 @@ cdef class Operation:
             raise ValueError(f"{type(self).__name__}: {len(arrays)} arrays, at most {MAX_ARRAYS}")
         self.array_types = tuple([(a.shape, a.strides, a.itemsize) for a in arrays])
         return 0
+
+    cdef object fault(self, char **at, char *workspace):
+        """The error of a run that has begun its workspace with a place."""
+        raise NotImplementedError(type(self).__name__)
 
     cdef const char *keep(self, numbers, dtype=None) except? NULL:
         """The address of an array, contiguous and of a type, which lives as long as the operation."""
@@ -133,5 +138,10 @@ cdef class Operation:
         watch_signals()
         with nogil:
             self.run(at, workspace)
+        error = None
+        if self.checks and not interrupted() and (<int64_t *>workspace)[0] >= 0:
+            error = self.fault(at, workspace)
         _pool.take_back(scratch)
         go_on()
+        if error is not None:
+            raise error

@@ -126,7 +126,7 @@ cdef class OnContiguousCopies(Operation):
         self.copies = <Move *>calloc(max(1, self.count), sizeof(Move))
         if self.copies == NULL:
             raise MemoryError(f"copies: {self.count} of them")
-        self.workspace = aligned(inner.workspace)
+        self.workspace, self.checks = aligned(inner.workspace), inner.checks
         for i, (array, reordering, threads) in enumerate(copies):
             self.owned.append(reordering)
             move = self.copies + i
@@ -137,15 +137,26 @@ cdef class OnContiguousCopies(Operation):
     def __dealloc__(self):
         free(self.copies)
 
+    cdef void place(self, char **at, char *workspace, char **inside) noexcept nogil:
+        """Where the arrays of the operation inside are."""
+        cdef int i
+        for i in range(self.arrays):
+            inside[i] = at[i]
+        for i in range(self.count):
+            inside[self.copies[i].src] = workspace + self.copies[i].src_at
+
+    cdef object fault(self, char **at, char *workspace):
+        cdef char *inside[MAX_ARRAYS]
+        self.place(at, workspace, inside)
+        return self.inner.fault(inside, workspace)
+
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef const Move *move
         cdef char *inside[MAX_ARRAYS]
         cdef int i, last = self.arrays - 1
-        for i in range(self.arrays):
-            inside[i] = at[i]
+        self.place(at, workspace, inside)
         for i in range(self.count):
             move = self.copies + i
-            inside[move.src] = workspace + move.src_at
             if move.src != last and (<Reordering>move.moves).paced(at[move.src], inside[move.src], move.threads):
                 return
         self.inner.run(inside, workspace)

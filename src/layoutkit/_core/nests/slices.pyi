@@ -9,6 +9,6 @@ REDUCTIONS: tuple[str, ...]
 
 class Slices(Operation):
     def __init__(
-        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, bad: np.ndarray,
-        sizes: Sequence[int], batches: int, count: int, shared: bool, reduction: str, threads: int,
+        self, x: np.ndarray, at: np.ndarray, updates: np.ndarray | None, y: np.ndarray, sizes: Sequence[int],
+        batches: int, count: int, shared: bool, reduction: str, threads: int,
     ) -> None: ...  # fmt: skip

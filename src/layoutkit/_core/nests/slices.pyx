@@ -10,7 +10,8 @@ from ..runtime.signals cimport interrupted
 from ..runtime.team cimport threads_for
 from .executor cimport ceil_div
 from .indices cimport (
-    ADD, INDEX_COST, MAX, MAX_INDEX, MIN, MUL, SET, TASK_BYTES, check_indices, number, reduced, take_units, within,
+    ADD, CHECK_BYTES, INDEX_COST, MAX, MAX_INDEX, MIN, MUL, SET, TASK_BYTES, check_indices, number, out_of_range, reduced,
+    take_units, within,
 )
 from .operation cimport Operation, chunks_of
 
@@ -77,8 +78,7 @@ cdef void reduce_bytes(char *y, const char *u, int64_t count, int type_number, i
 
 
 cdef class Slices(Operation):
-    """Slices of an array by tuples of indices, for arrays (x, at, y, bad), or (x, at, updates, y, bad): then y becomes x with
-    the updates written there.
+    """Slices of an array by tuples of indices, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with the updates written there.
 
     Parameters
     ----------
@@ -89,8 +89,6 @@ cdef class Slices(Operation):
     updates : ndarray [batches, count, slice] or None
     y : ndarray
         Of slices as `updates`; with these, as `x`, or `x` itself.
-    bad : ndarray of int64 [1]
-        Becomes the place in `at` of an index that is out of range, if there is one.
     sizes : sequence of int
     batches, count : int
     shared : bool
@@ -106,12 +104,13 @@ cdef class Slices(Operation):
     cdef int indices, threads, how, type_number
     cdef bint shared, writes
 
-    def __init__(self, ndarray x not None, ndarray at not None, updates, ndarray y not None, ndarray bad not None, sizes,
-                 int64_t batches, int64_t count, bint shared, str reduction, int threads):
+    def __init__(self, ndarray x not None, ndarray at not None, updates, ndarray y not None, sizes, int64_t batches,
+                 int64_t count, bint shared, str reduction, int threads):
         cdef int k
-        arrays = (x, at, y, bad) if updates is None else (x, at, updates, y, bad)
-        check_indices(arrays, at, bad, "slices")
+        arrays = (x, at, y) if updates is None else (x, at, updates, y)
+        check_indices(arrays, at, "slices")
         self.bind(arrays)
+        self.checks, self.workspace = True, CHECK_BYTES
         self.writes, self.shared, self.batches, self.indices = updates is not None, shared, batches, <int>len(sizes)
         self.how = <int>REDUCTIONS.index(reduction)
         if self.indices > MAX_INDEX:
@@ -141,15 +140,19 @@ cdef class Slices(Operation):
 
     cdef void run(self, char **at, char *workspace) noexcept nogil:
         cdef int64_t task
+        (<int64_t *>workspace)[0] = -1
         if not self.writes:
             self.run_chunks(self.threads, self.tasks, self.chunks, at, workspace, 0)
             return
         if at[3] != at[0]:
             memcpy(at[3], at[0], self.whole_bytes)
         for task in range(self.tasks):
-            self.write(task, at)
+            self.write(task, at, workspace)
             if task % LOOK_EVERY == LOOK_EVERY - 1 and interrupted():
                 return
+
+    cdef object fault(self, char **at, char *workspace):
+        return out_of_range(<const int64_t *>at[1], workspace, self.sizes, self.indices)
 
     cdef void run_one(self, int64_t task, char **at, char *workspace) noexcept nogil:
         cdef int64_t of_batch = ceil_div(self.count, self.each), batch = task // of_batch
@@ -158,7 +161,6 @@ cdef class Slices(Operation):
         cdef const char *x = at[0] + batch * self.batch_bytes
         cdef const int64_t *table = <const int64_t *>at[1] + begin * self.indices
         cdef char *y = at[2] + batch * self.count * self.slice_bytes
-        cdef int64_t *bad = <int64_t *>at[3]
         cdef int64_t wrong = -1
         cdef int which = 0
         if self.indices == 1 and self.slice_bytes == 4:
@@ -177,9 +179,9 @@ cdef class Slices(Operation):
                 else:
                     memcpy(y + i * self.slice_bytes, x + offset, self.slice_bytes)
         if wrong >= 0:
-            bad[0] = begin * self.indices + wrong
+            (<int64_t *>workspace)[0] = begin * self.indices + wrong
 
-    cdef void write(self, int64_t task, char **at) noexcept nogil:
+    cdef void write(self, int64_t task, char **at, char *workspace) noexcept nogil:
         """A task of updates."""
         cdef int64_t of_batch = ceil_div(self.count, self.each), batch = task // of_batch
         cdef int64_t first = task % of_batch * self.each, i, offset
@@ -187,12 +189,11 @@ cdef class Slices(Operation):
         cdef const int64_t *table = <const int64_t *>at[1]
         cdef const char *updates = at[2] + batch * self.count * self.slice_bytes
         cdef char *y = at[3] + batch * self.batch_bytes
-        cdef int64_t *bad = <int64_t *>at[4]
         cdef int which = 0
         for i in range(first, min(self.count, first + self.each)):
             offset = offset_of(table + (begin + i) * self.indices, self.sizes, self.strides, self.indices, &which)
             if offset < 0:
-                bad[0] = (begin + i) * self.indices + which
+                (<int64_t *>workspace)[0] = (begin + i) * self.indices + which
             elif self.how == SET:
                 memcpy(y + offset, updates + i * self.slice_bytes, self.slice_bytes)
             else:

@@ -8,6 +8,7 @@ cdef struct Step:
     const int *places   # of their addresses in the table
     int workspace       # the place of its workspace; -1 if it needs none
     int64_t bytes       # of that, at least
+    bint checks         # it may find a number that it cannot use
 
 
 cdef class Context:
@@ -23,4 +24,5 @@ cdef class StepList:
     cdef readonly int count
     cdef int max_place
     cdef int check_workspaces(self, Context context) except -1
+    cdef int raise_fault(self, Context context, int step) except -1
     cdef int run_until_python(self, char **addresses, int i, int64_t *times) noexcept nogil

@@ -5,6 +5,9 @@ import numpy as np
 
 from .operation import Operation
 
+class StepFault(ValueError):
+    step: int
+
 class Context:
     places: int
     def __new__(cls, places: int) -> Self: ...

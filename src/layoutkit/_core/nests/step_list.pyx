@@ -21,6 +21,19 @@ cdef enum:
     LINE_BYTES = 64
 
 
+class StepFault(ValueError):
+    """What a step says of a number that it cannot use.
+
+    Attributes
+    ----------
+    step : int
+    """
+
+    def __init__(self, step, reason):
+        super().__init__(reason)
+        self.step = step
+
+
 cdef class Context:
     """The table of addresses of a run.
 
@@ -79,7 +92,7 @@ cdef class StepList:
             self.operations.append(operation)
             if workspace < 0 < operation.workspace:
                 raise ValueError(f"program: step {i} needs a workspace of {operation.workspace} bytes, got none")
-            step.workspace, step.bytes = workspace, operation.workspace
+            step.workspace, step.bytes, step.checks = workspace, operation.workspace, operation.checks
             max_place = max(max_place, step.workspace)
             step.operation, step.count, step.places = <void *>operation, len(places), self.places + used
             for j in range(step.count):
@@ -122,7 +135,19 @@ cdef class StepList:
             step = self.run_until_python(addresses, first, clock)
             end_work()
         go_on()
+        if step < 0:
+            self.raise_fault(context, -1 - step)
         return step
+
+    cdef int raise_fault(self, Context context, int number) except -1:
+        """StepFault of a step that has found a number that it cannot use."""
+        cdef char *arrays[MAX_ARRAYS]
+        cdef const Step *step = self.steps + number
+        cdef int j
+        for j in range(step.count):
+            arrays[j] = context.addresses[step.places[j]]
+        error = (<Operation>step.operation).fault(arrays, context.addresses[step.workspace])
+        raise StepFault(number, str(error)) from error
 
     cdef int check_workspaces(self, Context context) except -1:
         """ValueError unless all workspaces are as large as their steps need them, and begin at cache lines."""
@@ -137,7 +162,8 @@ cdef class StepList:
         return 0
 
     cdef int run_until_python(self, char **addresses, int i, int64_t *times) noexcept nogil:
-        """Run steps from i on; the number of the first one that is not run: Python's, or the next one after a signal."""
+        """Run steps from i on; the number of the first one that is not run: Python's, or the next one after a signal. Of one
+        that has found a number that it cannot use: -1 less its own."""
         cdef char *arrays[MAX_ARRAYS]
         cdef const Step *step
         cdef int j
@@ -153,6 +179,8 @@ cdef class StepList:
                 (<Operation>step.operation).run(arrays, NULL if step.workspace < 0 else addresses[step.workspace])
                 if interrupted():
                     break
+                if step.checks and (<int64_t *>addresses[step.workspace])[0] >= 0:
+                    return -1 - i
             if times != NULL:
                 times[2 * i + 1] = lk_now()
             i += 1

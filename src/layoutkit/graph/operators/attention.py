@@ -9,7 +9,7 @@ the sequence leave out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,20 +157,25 @@ def _additive(mask: np.ndarray, s: Sizes, wide) -> np.ndarray:
 
 
 def _same_shape_as_x(node, inputs):
-    x, cos, sin = (required(each) for each in inputs[:3])
-    _rotary_sizes(x.shape, cos.shape, sin.shape, node.attributes)
+    x = required(inputs[0])
+    rotary_sizes([required(each).shape for each in inputs if each is not None], node.attributes)
     return [(x.dtype, x.shape)]
 
 
-def _rotary_sizes(x, cos, sin, attributes) -> tuple[int, int]:
-    """Of a head: its size, and how many of its elements are rotated."""
+def rotary_sizes(shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any]) -> tuple[int, int]:
+    """Of a head: its size, and how many of its elements are rotated. `shapes`: of all inputs that there are."""
+    (x, cos, sin), positions = shapes[:3], shapes[3] if shapes[3:] else None
     heads = attributes.get("num_heads", 0) if len(x) == 3 else 1
     if len(x) not in (3, 4) or heads < 1 or x[-1] % heads:
         raise ValueError(f"X {x} is not of {heads} heads")
-    size = x[-1] // heads
+    size, steps = x[-1] // heads, (x[0], x[-2] if len(x) == 4 else x[1])
     rotated = attributes.get("rotary_embedding_dim", 0) or size
+    by_step = cos[:-1] if positions is None else positions
     if rotated % 2 or not 0 <= rotated <= size or cos != sin or cos[-1:] != (rotated // 2,):
         raise ValueError(f"caches {cos} and {sin} do not rotate {rotated} of {size} elements")
+    axes = len(cos) == 3 if positions is None else len(cos) == len(positions) == 2
+    if not axes or any(n not in (1, m) for n, m in zip(by_step, steps)):
+        raise ValueError(f"caches {cos} at positions {positions} are not of {steps} steps of X {x}")
     return size, rotated
 
 
@@ -178,7 +183,7 @@ def _rotary_sizes(x, cos, sin, attributes) -> tuple[int, int]:
 def _rotary_embedding(inputs, attributes):
     """Pairs of elements of each head are rotated by an angle that depends on the position."""
     x, cos, sin, positions = (*inputs, None)[:4]
-    size, rotated = _rotary_sizes(x.shape, cos.shape, sin.shape, attributes)
+    size, rotated = rotary_sizes([each.shape for each in inputs if each is not None], attributes)
     heads = x.swapaxes(1, 2) if x.ndim == 4 else x.reshape(*x.shape[:2], -1, size)  # [batch, step, head, element]
     cos, sin = ((each if positions is None else each[positions])[:, :, None] for each in (cos, sin))
     y = np.array(heads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..._core.nests.elements import Elements
 from ..._core.nests.slices import Slices
 from ...choosing.threads import check_threads
 from ...memory.arrays import empty
-from .base import normal, operator, required, result, same_shape
+from .base import Attributes, normal, operator, required, result, same_shape
 
 PIECE = 1 << 22  # elements that are written at a time
 UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -30,26 +29,36 @@ def _whole(x: np.ndarray) -> np.ndarray:
     return x.reshape(*x.shape, 1).view(np.uint64)
 
 
-def _check(bad: np.ndarray, at: np.ndarray, sizes: Sequence[int]) -> None:
-    """IndexError if a nest has found an index that is out of range; tuples of them are of axes of these sizes."""
-    if bad[0] >= 0:
-        n = sizes[int(bad[0]) % len(sizes)]
-        raise IndexError(f"index {at.reshape(-1)[bad[0]]} is out of range of an axis of {n}")
+def gathering(x: np.ndarray, at: np.ndarray, y: np.ndarray, attributes: Attributes) -> Elements | Slices:
+    """What gathers, for arrays (x, at, y) like these."""
+    op, threads = attributes["op"], check_threads(attributes.get("threads"))
+    if op == "GatherND":
+        batch, depth = attributes.get("batch_dims", 0), at.shape[-1]
+        batches, count = prod(at.shape[:batch]), prod(at.shape[batch:-1])
+        return Slices(x, at, None, y, x.shape[batch : batch + depth], batches, count, False, "none", threads)
+    axis = normal(attributes.get("axis", 0), x.ndim, op)
+    if op == "GatherElements":
+        return Elements(x, at, None, y, axis, "none", threads)
+    return Slices(x, at, None, y, x.shape[axis : axis + 1], prod(x.shape[:axis]), at.size, True, "none", threads)
 
 
-def _slices(x, at, updates, y, sizes, batches, count, shared, reduction, threads):
-    """Take slices of x, or write updates to it; see the nest."""
-    bad = np.full(1, -1, np.int64)
-    moved = (x, y) if updates is None else (x, updates, y)
+def _gathered(x: np.ndarray, at: np.ndarray, y: np.ndarray, attributes: Attributes) -> np.ndarray:
+    """`y`, to which elements or slices of x are written."""
+    axis = normal(attributes.get("axis", 0), x.ndim, attributes["op"])  # before elements of 16 bytes become two
+    arrays = _whole(x), at, _whole(y)
+    gathering(*arrays, {**attributes, "axis": axis})(*arrays)
+    return y
+
+
+def _updated(x, at, updates, y, sizes, reduction):
+    """`y`, which becomes x with updates written to slices of it."""
+    arrays = x, at, updates, y
     if reduction == "none":
-        moved = tuple(_whole(array) for array in moved)
+        arrays = _whole(x), at, _whole(updates), _whole(y)
     elif x.dtype.name not in REDUCED:
         raise TypeError(f"{reduction} of {x.dtype}")
-    x, *updates, y = moved
-    arrays = x, at, *updates, y, bad
-    of = Slices(*arrays[:2], updates[0] if updates else None, y, bad, sizes, batches, count, shared, reduction, threads)
-    of(*arrays)
-    _check(bad, at, sizes)
+    Slices(*arrays, sizes, 1, prod(at.shape[:-1]), False, reduction, 1)(*arrays)
+    return y
 
 
 def _gather_shape(node, inputs):
@@ -62,10 +71,7 @@ def _gather_shape(node, inputs):
 def _gather(inputs, attributes, out=None):
     x, at = _in_order(*inputs)
     axis = normal(attributes.get("axis", 0), x.ndim, "Gather")
-    y = result(out, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]), x.dtype)
-    threads = check_threads(attributes.get("threads"))
-    _slices(x, at, None, y, x.shape[axis : axis + 1], prod(x.shape[:axis]), at.size, True, "none", threads)
-    return [y]
+    return [_gathered(x, at, result(out, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]), x.dtype), attributes)]
 
 
 @operator("Compress", open=True)
@@ -92,12 +98,7 @@ def _elements_shape(node, inputs):
 @operator("GatherElements", shape=_elements_shape, into=True)
 def _gather_elements(inputs, attributes, out=None):
     x, at = _in_order(*inputs)
-    axis, bad = normal(attributes.get("axis", 0), x.ndim, "GatherElements"), np.full(1, -1, np.int64)
-    y = result(out, at.shape, x.dtype)
-    arrays = x, at, y, bad
-    Elements(x, at, None, y, bad, axis, "none", check_threads(attributes.get("threads")))(*arrays)
-    _check(bad, at, x.shape[axis : axis + 1])
-    return [y]
+    return [_gathered(x, at, result(out, at.shape, x.dtype), attributes)]
 
 
 def _reduction(attributes):
@@ -124,26 +125,24 @@ def spread(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> None:
     """Write elements to those of `y`, in C order, whose indices `at` has; some at a time, for signals in between."""
     if x.size != at.size:
         raise ValueError(f"{at.size} indices for {x.size} elements")
-    x, at, flat, bad = _whole(x).reshape(-1), at.reshape(-1), _whole(y).reshape(-1), np.full(1, -1, np.int64)
+    x, at, flat = _whole(x).reshape(-1), at.reshape(-1), _whole(y).reshape(-1)
     for begin in range(0, x.size, PIECE):
         some, places = (np.ascontiguousarray(a[begin : begin + PIECE]) for a in (x, at))
-        arrays = flat, places.astype(np.int64, copy=False), some, flat, bad
+        arrays = flat, places.astype(np.int64, copy=False), some, flat
         Elements(*arrays, 0, "none", 1)(*arrays)
-        _check(bad, arrays[1], flat.shape)
 
 
 @operator("ScatterElements", "Scatter", shape=_elements_shape, into=True)
 def _scatter_elements(inputs, attributes, out=None):
     x, at, updates = _in_order(*inputs)
-    axis, bad = normal(attributes.get("axis", 0), x.ndim, "ScatterElements"), np.full(1, -1, np.int64)
+    axis = normal(attributes.get("axis", 0), x.ndim, "ScatterElements")
     y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
     if not _in_nests(x, reduction):
         grid = list(np.ogrid[tuple(slice(n) for n in at.shape)])
         grid[axis] = at
         return _reduced_narrow(x, tuple(grid), updates, reduction, y)
-    arrays = x, at, updates, y, bad
+    arrays = x, at, updates, y
     Elements(*arrays, axis, reduction, check_threads(attributes.get("threads")))(*arrays)
-    _check(bad, at, x.shape[axis : axis + 1])
     return [y]
 
 
@@ -165,11 +164,7 @@ def _nd_shape(node, inputs):
 def _gather_nd(inputs, attributes, out=None):
     x, at = _in_order(*inputs)
     batch, depth = attributes.get("batch_dims", 0), at.shape[-1]
-    y = result(out, (*at.shape[:-1], *x.shape[batch + depth :]), x.dtype)
-    batches, count = prod(at.shape[:batch]), prod(at.shape[batch:-1])
-    threads = check_threads(attributes.get("threads"))
-    _slices(x, at, None, y, x.shape[batch : batch + depth], batches, count, False, "none", threads)
-    return [y]
+    return [_gathered(x, at, result(out, (*at.shape[:-1], *x.shape[batch + depth :]), x.dtype), attributes)]
 
 
 @operator("ScatterND", shape=_nd_shape, into=True)
@@ -178,9 +173,7 @@ def _scatter_nd(inputs, attributes, out=None):
     y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
     if not _in_nests(x, reduction):
         return _reduced_narrow(x, tuple(np.moveaxis(at, -1, 0)), updates, reduction, y)
-    depth = at.shape[-1]
-    _slices(x, at, updates, y, x.shape[:depth], 1, prod(at.shape[:-1]), False, reduction, 1)
-    return [y]
+    return [_updated(x, at, updates, y, x.shape[: at.shape[-1]], reduction)]
 
 
 @operator("ReverseSequence", shape=same_shape, into=True)
@@ -201,5 +194,5 @@ def _reverse_sequence(inputs, attributes, out=None):
     at = np.where(steps < lengths, lengths - 1 - steps, steps)  # by sequence and step in time, the one to take
     sequences = np.arange(x.shape[batch])[:, None]
     at = sequences * n + at if batch == 0 else (at * x.shape[batch] + sequences).T.copy()
-    _slices(x, at, None, y, [at.size], 1, at.size, False, "none", check_threads(attributes.get("threads")))
-    return [y]
+    x = x.reshape(at.size, *x.shape[2:])
+    return [_gathered(x, at, y, {"op": "Gather", "threads": attributes.get("threads")})]

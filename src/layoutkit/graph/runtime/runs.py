@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._core.nests.operation import Operation
-from ..._core.nests.step_list import Context, StepList
+from ..._core.nests.step_list import Context, StepFault, StepList
 from ..._core.nests.whole_run import WholeRun
 from ..._core.runtime.arrays import address
 from ..._core.runtime.guard import Turns
@@ -108,6 +108,10 @@ class Runs:
                 memory = self._memory()
             try:
                 return run(memory)
+            except StepFault as fault:
+                step = self._steps[fault.step]
+                shapes = ", ".join(str(self._tensors.expected(place)[0]) for place in step.reads)
+                raise ValueError(f"{step.op} {step.name} on shapes {shapes}: {fault}") from fault
             finally:
                 if len(self._idle) < CORES:
                     self._idle.append(memory)

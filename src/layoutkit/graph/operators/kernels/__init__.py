@@ -11,7 +11,20 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import casts, convolution, elementwise, joins, moves, normalise, pooling, products, recurrent, response
+from . import (
+    casts,
+    convolution,
+    elementwise,
+    indexed,
+    joins,
+    moves,
+    normalise,
+    pooling,
+    products,
+    recurrent,
+    response,
+    rotary,
+)  # fmt: skip
 from .base import F32, Kernel
 from .convolution import is_convolution
 from .products import is_matmul, is_product, shape_of_rows
@@ -19,7 +32,9 @@ from .products import is_matmul, is_product, shape_of_rows
 __all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "kernel_of",
            "shape_of_rows"]  # fmt: skip
 
-FAMILIES = convolution, products, pooling, elementwise, casts, moves, joins, response, normalise, recurrent
+FAMILIES = (
+    convolution, products, pooling, elementwise, casts, indexed, moves, joins, response, normalise, recurrent, rotary,
+)  # fmt: skip
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 from ...ir import Node
 from ..base import MAX_RANK, Known
-from ..indices import TAKING, in_layout, indices_of
+from ..indices import in_layout, indices_of
 from ..layouts import BLOCKED, LAST, PLAIN, layouts_of
 from ..moves import TO_LAST, channels_moved, order_of
 from ..resize import check_resize, reached, resized
@@ -81,7 +81,7 @@ def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 KERNELS = {
     **dict.fromkeys(ORDERS, Kernel(is_reordered)),
-    **dict.fromkeys(TAKING, Kernel(is_taken, strided=True)),
+    **dict.fromkeys(("Slice", "Pad", "Expand", "Tile"), Kernel(is_taken, strided=True)),
     "Resize": Kernel(is_resized, strided=True, any_reals=True),
     "ChannelShuffle": Kernel(is_shuffle),
 }

@@ -3,10 +3,25 @@
 A file for each family, with its rows in `BUILDS`: by operator, the function that appends the step of a node.
 """
 
-from . import casts, convolution, elementwise, joins, moves, normalise, pooling, products, recurrent, response
+from . import (
+    casts,
+    convolution,
+    elementwise,
+    indexed,
+    joins,
+    moves,
+    normalise,
+    pooling,
+    products,
+    recurrent,
+    response,
+    rotary,
+)  # fmt: skip
 from .building import LETTERS, Binding, Build, Call, Make, Part, Place, Slots, Step, copying
 
 __all__ = ["BUILDS", "LETTERS", "Binding", "Build", "Call", "Make", "Part", "Place", "Slots", "Step", "copying"]
 
-FAMILIES = convolution, products, pooling, elementwise, casts, moves, joins, response, normalise, recurrent
+FAMILIES = (
+    convolution, products, pooling, elementwise, casts, indexed, moves, joins, response, normalise, recurrent, rotary,
+)  # fmt: skip
 BUILDS: dict[str, Build] = {op: build for family in FAMILIES for op, build in family.BUILDS.items()}

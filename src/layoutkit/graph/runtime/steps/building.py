@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ...._core.nests.operation import Operation
 from ...._core.nests.reorder_operation import OnContiguousCopies
 from ...._core.nests.reordering import Reordering
+from ...._core.nests.with_constants import WithConstants
 from ....reorders.binding import compiled
 from ...ir import Node
 from ...layout.costs import Costs
@@ -110,6 +111,20 @@ def copying(x: np.ndarray, y: np.ndarray, threads: int) -> tuple[Reordering, int
     """What copies an array to one of the same shape, and on how many threads; None: there is nothing to copy."""
     axes = LETTERS[: x.ndim]
     return compiled(x, axes, axes, x.shape, y, threads)
+
+
+def with_constants(make: Callable[..., Operation], values: Sequence[np.ndarray | None]) -> Make:
+    """As `make`, which is also given the constants among what is read: None in `values` where one varies."""
+    held = [None if value is None else np.ascontiguousarray(value) for value in values]
+    constant = [value is not None for value in values]
+
+    def bound(*arrays: np.ndarray) -> Operation:
+        given = iter(arrays)
+        whole = [next(given) if value is None else value for value in held] + [arrays[-1]]
+        operation = make(*whole)
+        return WithConstants(operation, whole, [*constant, False]) if any(constant) else operation
+
+    return bound
 
 
 def contiguously(make: Make, threads: int) -> Make:

@@ -16,7 +16,7 @@ from ....memory.arrays import reshaped
 from ....reorders.binding import compiled
 from ...ir import Node
 from ...layout.factors import array_type
-from ...operators.indices import TAKING, in_layout, indices_of
+from ...operators.indices import in_layout, indices_of
 from ...operators.kernels.moves import ORDERS
 from ...operators.layouts import LAST, PLAIN, layouts_of
 from ...operators.moves import order_of
@@ -41,7 +41,7 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.operation(node, make, (operand,), (result,))
 
 
-def _take(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+def take(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """Elements by indices along each axis."""
     known, kind, threads = program.known, kinds[0], program.costs.threads
     x, stored = known[node.inputs[0]], known[node.outputs[0]].stored_type
@@ -63,7 +63,7 @@ def _take(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 def _resize(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     if node.attributes.get("mode", "nearest") == "nearest":
-        _take(program, node, kinds)
+        take(program, node, kinds)
         return
     known, kind, threads = program.known, kinds[0], program.costs.threads
     shape = known[node.inputs[0]].shape
@@ -106,7 +106,7 @@ def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 
 BUILDS: dict[str, Build] = {
-    **dict.fromkeys(TAKING, _take),
+    **dict.fromkeys(("Slice", "Pad", "Expand", "Tile"), take),
     **dict.fromkeys(ORDERS, _order),
     "Resize": _resize,
     "ChannelShuffle": _shuffle,

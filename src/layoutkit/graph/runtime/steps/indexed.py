@@ -1,0 +1,35 @@
+"""Operators whose inputs say where elements come from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._core.nests.operation import Operation
+from ...ir import Node
+from ...operators.base import own_type
+from ...operators.indexed import gathering
+from ...operators.kernels.indexed import GATHERS
+from ...operators.kernels.moves import is_taken
+from ...operators.layouts import PLAIN
+from .building import Build, Building, contiguously, with_constants
+from .moves import take
+
+
+def _gather(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known = program.known
+    if node.op == "Gather" and is_taken(node, known, kinds[0]):
+        take(program, node, kinds)
+        return
+    attributes = {**node.attributes, "op": node.op, "threads": program.costs.threads}
+    values, own = [known[name].value for name in node.inputs], own_type(known[node.inputs[0]].dtype)
+    reads = tuple(program.operand(name, PLAIN, own if i == 0 else None)
+                  for i, (name, value) in enumerate(zip(node.inputs, values)) if value is None)  # fmt: skip
+
+    def make(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> Operation:
+        return gathering(x.view(f"u{x.itemsize}"), at, y.view(f"u{y.itemsize}"), attributes)
+
+    program.operation(node, contiguously(with_constants(make, values), program.costs.threads), reads,
+                      (program.result(node.outputs[0], PLAIN, own),))  # fmt: skip
+
+
+BUILDS: dict[str, Build] = dict.fromkeys(GATHERS, _gather)
