@@ -341,9 +341,9 @@ def test_attention_of_three_inputs(seed, with_bias, with_mask, with_past):
     ("op", "names", "outputs"),
     [
         ("SkipLayerNormalization", ["x", "x", "s"], ["y", "mean"]),
-        ("Attention", ["x", "s", "s", "", "x"], ["y"]),
+        ("Attention", ["x", "s", "s", "", "", "", "x"], ["y"]),
         ("MultiHeadAttention", ["x"], ["y"]),
-        ("MultiHeadAttention", ["x", "x", "x"], ["y"]),  # unidirectional
+        ("MultiHeadAttention", ["x", "x", "x"], ["y", "", "", "scores"]),
         ("FusedMatMul", ["s", "x"], ["y"]),
         ("FusedConv", ["x", "s"], ["y"]),
         ("MatMulNBits", ["x", "s", "s"], ["y"]),
@@ -351,7 +351,6 @@ def test_attention_of_three_inputs(seed, with_bias, with_mask, with_past):
 )
 def test_what_is_not_supported_says_so(op, names, outputs):
     a = {
-        "MultiHeadAttention": {"num_heads": 1, "unidirectional": 1},
         "FusedMatMul": {"transA": 1},
         "FusedConv": {"activation": "Sin"},
         "MatMulNBits": {"bits": 2, "K": 16, "N": 1, "block_size": 16},

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from .ir import Body, Graph, Node, TensorType, fresh
+from .onnx_attention import CONTRIBUTED
 from .onnx_file import Constants, Large, Source, Stored, without_large
-from .onnx_fused import CONTRIBUTED, DOMAIN, IN_ONNX
+from .onnx_fused import DOMAIN, IN_ONNX
 from .onnx_sequences import Pieces
 from .onnx_versions import CONVERSIONS
 from .operators import OPERATORS, Unsupported

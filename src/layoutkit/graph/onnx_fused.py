@@ -6,32 +6,16 @@ those of other models.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .ir import Node
-from .onnx_integers import CONTRIBUTED, DOMAIN, checked, contributes
+from .onnx_integers import DOMAIN, checked, contributes
+from .onnx_nodes import inputs_of, like, made
 from .operators import Unsupported
 
-__all__ = ["CONTRIBUTED", "DOMAIN", "IN_ONNX"]
+__all__ = ["DOMAIN", "IN_ONNX"]
 
 IN_ONNX = {"SimplifiedLayerNormalization"}  # which onnxruntime has in ONNX's domain
-
-MASKED = -10000.0  # what is added to the scores of keys that a mask leaves out, if the node does not say
-
-
-def _made(r, node: Node, op: str, *inputs: str, **attributes: Any) -> str:
-    """The result of a new node, which runs before `node`."""
-    name = r.name(node.outputs[0], op.lower())
-    r.nodes.append(Node(op, inputs, (name,), attributes))
-    return name
-
-
-def _inputs(node: Node, least: int, most: int) -> tuple[str, ...]:
-    """As `checked`, of nodes with further outputs."""
-    return checked(node.with_(outputs=node.outputs[:1]), least, most)
-
 
 # ---- sums before normalisations and activations
 
@@ -48,13 +32,13 @@ def _normalised(r, node: Node, x: str, scale: str, shift: str) -> Node:
 def _skip(r, node: Node) -> Node:
     """Of a sum, which may be an output too."""
     least, most = (3, 5) if node.op == "SkipLayerNormalization" else (3, 4)
-    x, skip, scale, *more = _inputs(node, least, most)
+    x, skip, scale, *more = inputs_of(node, least, most)
     shift, bias = more if len(more) == 2 else ("", more[0])
     if any(node.outputs[1:3]):
         raise Unsupported(f"onnx: {node}: its mean and deviation")
-    total = _made(r, node, "Add", x, skip)
+    total = made(r, node, "Add", x, skip)
     if bias:
-        total = _made(r, node, "Add", total, bias)
+        total = made(r, node, "Add", total, bias)
     if node.outputs[3:] and node.outputs[3]:
         r.nodes.append(Node("Identity", (total,), node.outputs[3:4]))
     return _normalised(r, node, total, scale, shift)
@@ -63,7 +47,7 @@ def _skip(r, node: Node) -> Node:
 @contributes("SimplifiedLayerNormalization")
 def _simplified(r, node: Node) -> Node:
     """RMSNormalization, before ONNX had it."""
-    _inputs(node, 2, 2)
+    inputs_of(node, 2, 2)
     if any(node.outputs[1:]):
         raise Unsupported(f"onnx: {node}: its deviation")
     a = {key: node.attributes[key] for key in ("axis", "epsilon", "stash_type") if key in node.attributes}
@@ -73,19 +57,19 @@ def _simplified(r, node: Node) -> Node:
 @contributes("EmbedLayerNormalization")
 def _embedded(r, node: Node) -> Node:
     """Words, their positions and segments looked up, summed and normalised."""
-    words, segments, of_words, of_positions, of_segments, scale, shift, mask, places = _inputs(node, 7, 9)
+    words, segments, of_words, of_positions, of_segments, scale, shift, mask, places = inputs_of(node, 7, 9)
     zero, one = r.constant([0], node.outputs[0]), r.constant([1], node.outputs[0])
     if places:
-        positions = _made(r, node, "Gather", of_positions, places, axis=0)
+        positions = made(r, node, "Gather", of_positions, places, axis=0)
     else:
-        steps = _made(r, node, "Slice", _made(r, node, "Shape", words), one, r.constant([2], node.outputs[0]))
-        positions = _made(r, node, "Slice", of_positions, zero, steps, zero)
-    total = _made(r, node, "Add", _made(r, node, "Gather", of_words, words, axis=0), positions)
+        steps = made(r, node, "Slice", made(r, node, "Shape", words), one, r.constant([2], node.outputs[0]))
+        positions = made(r, node, "Slice", of_positions, zero, steps, zero)
+    total = made(r, node, "Add", made(r, node, "Gather", of_words, words, axis=0), positions)
     if segments:
-        total = _made(r, node, "Add", total, _made(r, node, "Gather", of_segments, segments, axis=0))
+        total = made(r, node, "Add", total, made(r, node, "Gather", of_segments, segments, axis=0))
     if node.outputs[1:] and node.outputs[1]:  # by row, how many words the mask leaves; 0 without one
-        mask = mask or _made(r, node, "Sub", words, words)
-        left = _made(r, node, "CastLike", _made(r, node, "Equal", mask, _made(r, node, "CastLike", one, mask)), mask)
+        mask = mask or made(r, node, "Sub", words, words)
+        left = made(r, node, "CastLike", made(r, node, "Equal", mask, made(r, node, "CastLike", one, mask)), mask)
         r.nodes.append(Node("ReduceSum", (left, one), node.outputs[1:2], {"keepdims": 0}))
     if node.outputs[2:] and node.outputs[2]:
         r.nodes.append(Node("Identity", (total,), node.outputs[2:3]))
@@ -96,7 +80,7 @@ def _embedded(r, node: Node) -> Node:
 def _gelu(r, node: Node) -> Node:
     x, bias = checked(node, 1, 2)
     a = {"approximate": "tanh" if node.op == "FastGelu" else "none"}
-    return Node("Gelu", (_made(r, node, "Add", x, bias) if bias else x,), node.outputs, a, node.name)
+    return Node("Gelu", (made(r, node, "Add", x, bias) if bias else x,), node.outputs, a, node.name)
 
 
 @contributes("QuickGelu")
@@ -123,13 +107,8 @@ def _product(r, node: Node) -> Node:
     op, a = ("MatMul", {}) if whole else ("Einsum", {"equation": equation})
     if alpha == 1:
         return Node(op, node.inputs, node.outputs, a, node.name)
-    y = _made(r, node, op, *node.inputs, **a)
-    return Node("Mul", (y, _like(r, node, np.float32(alpha), y)), node.outputs, {}, node.name)
-
-
-def _like(r, node: Node, value: Any, tensor: str) -> str:
-    """A constant in the type of a tensor."""
-    return _made(r, node, "CastLike", r.constant(value, node.outputs[0], np.float32), tensor)
+    y = made(r, node, op, *node.inputs, **a)
+    return Node("Mul", (y, like(r, node, np.float32(alpha), y)), node.outputs, {}, node.name)
 
 
 ACTIVATIONS = {"Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"),
@@ -152,9 +131,9 @@ def _convolution(r, node: Node) -> Node:
     x, w, bias, summand = checked(node, 2, 4)
     a = dict(node.attributes)
     kind, numbers = a.pop("activation", ""), list(a.pop("activation_params", []))
-    y = _made(r, node, "Conv", *((x, w, bias) if bias else (x, w)), **a)
+    y = made(r, node, "Conv", *((x, w, bias) if bias else (x, w)), **a)
     if summand:
-        y = _made(r, node, "Add", y, summand)
+        y = made(r, node, "Add", y, summand)
     return _activated(r, node, y, kind, numbers) if kind else Node("Identity", (y,), node.outputs)
 
 
@@ -164,23 +143,23 @@ def _gemm(r, node: Node) -> Node:
     a = dict(node.attributes)
     kind = a.pop("activation", "")
     numbers = [a.pop(f"activation_{name}") for name in ("alpha", "beta", "gamma") if f"activation_{name}" in a]
-    y = _made(r, node, "Gemm", *node.inputs, **a)
+    y = made(r, node, "Gemm", *node.inputs, **a)
     return _activated(r, node, y, kind, numbers) if kind else Node("Identity", (y,), node.outputs)
 
 
 def _scaled(r, node: Node, products: str, scales: tuple[str, str], bias: str) -> Node:
     """What sums of products of integers stand for, plus a bias."""
-    y = _made(r, node, "Cast", products, to=np.dtype(np.float32))
-    factor = _made(r, node, "Mul", *scales)
+    y = made(r, node, "Cast", products, to=np.dtype(np.float32))
+    factor = made(r, node, "Mul", *scales)
     if not bias:
         return Node("Mul", (y, factor), node.outputs, {}, node.name)
-    return Node("Add", (_made(r, node, "Mul", y, factor), bias), node.outputs, {}, node.name)
+    return Node("Add", (made(r, node, "Mul", y, factor), bias), node.outputs, {}, node.name)
 
 
 @contributes("MatMulIntegerToFloat")
 def _integer_product(r, node: Node) -> Node:
     a, b, a_scale, b_scale, a_zero, b_zero, bias = checked(node, 4, 7)
-    return _scaled(r, node, _made(r, node, "MatMulInteger", a, b, a_zero, b_zero), (a_scale, b_scale), bias)
+    return _scaled(r, node, made(r, node, "MatMulInteger", a, b, a_zero, b_zero), (a_scale, b_scale), bias)
 
 
 @contributes("DynamicQuantizeMatMul")
@@ -189,7 +168,7 @@ def _dynamic_product(r, node: Node) -> Node:
     a, b, b_scale, b_zero, bias = checked(node, 3, 5)
     q = tuple(r.name(node.outputs[0], role) for role in ("integers", "scale", "zero"))
     r.nodes.append(Node("DynamicQuantizeLinear", (a,), q))
-    return _scaled(r, node, _made(r, node, "MatMulInteger", q[0], b, q[2], b_zero), (q[1], b_scale), bias)
+    return _scaled(r, node, made(r, node, "MatMulInteger", q[0], b, q[2], b_zero), (q[1], b_scale), bias)
 
 
 @contributes("MatMulNBits")
@@ -228,7 +207,7 @@ def _packed_product(r, node: Node) -> Node:
     name = r.constant(np.ascontiguousarray(numbers.T), node.outputs[0], dtype)
     if not bias:
         return Node("MatMul", (x, name), node.outputs, {}, node.name)
-    return Node("Add", (_made(r, node, "MatMul", x, name), bias), node.outputs, {}, node.name)
+    return Node("Add", (made(r, node, "MatMul", x, name), bias), node.outputs, {}, node.name)
 
 
 def _unpacked(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
@@ -237,107 +216,3 @@ def _unpacked(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
         return packed[..., :count]
     halves = np.stack([packed & 15, packed >> 4], -1)
     return halves.reshape(*packed.shape[:-1], -1)[..., :count]
-
-
-# ---- attention
-
-
-def _attention(r, node: Node, heads: tuple[str, str, str], bias: str) -> Node:
-    """Of queries, keys and values by heads: [batch, heads, steps, size]."""
-    q, k, v = heads
-    scale = node.attributes.get("scale", 0.0)
-    if node.attributes.get("unidirectional"):
-        a = {"is_causal": 1, **({"scale": scale} if scale else {})}
-        y = _made(r, node, "Attention", q, k, v, *([bias] if bias else []), **a)
-    else:
-        if scale:
-            factor = _like(r, node, np.float32(scale), q)
-        else:
-            last = _made(r, node, "Gather", _made(r, node, "Shape", q), r.constant(-1, node.outputs[0]), axis=0)
-            size = _made(r, node, "Cast", last, to=np.dtype(np.float32))
-            root = _made(r, node, "Pow", size, r.constant(-0.5, node.outputs[0], np.float32))
-            factor = _made(r, node, "CastLike", root, q)
-        scores = _made(r, node, "MatMul", q, _made(r, node, "Transpose", k, perm=[0, 1, 3, 2]))
-        scores = _made(r, node, "Mul", scores, factor)
-        if bias:
-            scores = _made(r, node, "Add", scores, bias)
-        y = _made(r, node, "MatMul", _made(r, node, "Softmax", scores, axis=-1), v)
-    rows = _made(r, node, "Transpose", y, perm=[0, 2, 1, 3])
-    return Node("Reshape", (rows, r.constant([0, 0, -1], node.outputs[0])), node.outputs[:1], {}, node.name)
-
-
-def _by_heads(r, node: Node, x: str) -> str:
-    """[batch, steps, heads * size] as [batch, heads, steps, size]."""
-    count = node.attributes.get("num_heads", 0)
-    if count < 1:
-        raise ValueError(f"onnx: {node}: {count} heads")
-    split = _made(r, node, "Reshape", x, r.constant([0, 0, count, -1], node.outputs[0]))
-    return _made(r, node, "Transpose", split, perm=[0, 2, 1, 3])
-
-
-def _of_mask(r, node: Node, mask: str, like: str) -> str:
-    """What is added to scores for a mask [batch, keys] of integers: 0 where it is positive."""
-    number = _made(r, node, "CastLike", mask, like)
-    zero, masked = (_like(r, node, x, like) for x in (0.0, node.attributes.get("mask_filter_value", MASKED)))
-    bias = _made(r, node, "Where", _made(r, node, "LessOrEqual", number, zero), masked, zero)
-    return _made(r, node, "Unsqueeze", bias, r.constant([1, 2], node.outputs[0]))
-
-
-def _bias_of(r, node: Node, mask: str, bias: str, like: str) -> str:
-    """What is added to scores, "" if nothing is."""
-    if not mask:
-        return bias
-    if r.rank(mask) != 2:
-        raise Unsupported(f"onnx: {node}: a mask that is not known to have two axes")
-    of_mask = _of_mask(r, node, mask, like)
-    return _made(r, node, "Add", of_mask, bias) if bias else of_mask
-
-
-@contributes("Attention")
-def _self_attention(r, node: Node) -> Node:
-    """Queries, keys and values are one product of the input."""
-    inputs = _inputs(node, 2, 7)
-    x, w, b, mask, past, bias, length = inputs
-    if past or length or any(node.outputs[1:]):
-        raise Unsupported(f"onnx: {node}: past keys and values")
-    if node.attributes.get("do_rotary"):
-        raise Unsupported(f"onnx: {node}: do_rotary")
-    y = _made(r, node, "MatMul", x, w)
-    if b:
-        y = _made(r, node, "Add", y, b)
-    parts = tuple(r.name(node.outputs[0], role) for role in ("q", "k", "v"))
-    sizes = node.attributes.get("qkv_hidden_sizes")
-    more = (r.constant(sizes, node.outputs[0]),) if sizes else ()
-    r.nodes.append(Node("Split", (y, *more), parts, {"axis": -1, "count": 3}))
-    q, k, v = (_by_heads(r, node, part) for part in parts)
-    return _attention(r, node, (q, k, v), _bias_of(r, node, mask, bias, q))
-
-
-@contributes("MultiHeadAttention")
-def _cross_attention(r, node: Node) -> Node:
-    """Queries, keys and values are given; with those of the past, present ones are outputs."""
-    inputs = _inputs(node, 1, 8)
-    q, k, v, b, mask, bias, past_k, past_v = inputs
-    if bool(past_k) != bool(past_v):
-        raise ValueError(f"onnx: {node}: past keys or values, expected both")
-    if not (k and v) or any(r.rank(name) not in (None, 3) for name in (q, k, v)):
-        raise Unsupported(f"onnx: {node}: queries, keys and values that are packed, or by heads")
-    if b:
-        value = r.constants.get(b)
-        if value is None or value.size % 3:
-            raise Unsupported(f"onnx: {node}: a bias that varies, or does not divide into three alike")
-        q, k, v = (_made(r, node, "Add", part, r.constant(cut, node.outputs[0], value.dtype))
-                   for part, cut in zip((q, k, v), np.split(value.reshape(-1), 3)))  # fmt: skip
-    # a transposition of three axes, which is none, refuses what has four of them when shapes are known
-    three = (_made(r, node, "Transpose", part, perm=[0, 1, 2]) for part in (q, k, v))
-    q, k, v = (_by_heads(r, node, part) for part in three)
-    if past_k:
-        k, v = (_made(r, node, "Concat", before, part, axis=2) for before, part in ((past_k, k), (past_v, v)))
-    for part, output in zip((k, v), node.outputs[1:]):
-        if output:
-            r.nodes.append(Node("Identity", (part,), (output,)))
-    if node.outputs[3:] and node.outputs[3]:
-        raise Unsupported(f"onnx: {node}: its scores")
-    if node.attributes.get("unidirectional"):
-        raise Unsupported(f"onnx: {node}: unidirectional, with keys that may not be those of the queries")
-    return _attention(r, node, (q, k, v), _bias_of(r, node, mask, bias, q))

@@ -165,7 +165,8 @@ def _same_shape_as_x(node, inputs):
 def rotary_sizes(shapes: Sequence[tuple[int, ...]], attributes: Mapping[str, Any]) -> tuple[int, int]:
     """Of a head: its size, and how many of its elements are rotated. `shapes`: of all inputs that there are."""
     (x, cos, sin), positions = shapes[:3], shapes[3] if shapes[3:] else None
-    heads = attributes.get("num_heads", 0) if len(x) == 3 else 1
+    of_head = attributes.get("head_size", 0)  # which models of com.microsoft imply, instead of the number
+    heads = 1 if len(x) != 3 else x[-1] // of_head if of_head else attributes.get("num_heads", 0)
     if len(x) not in (3, 4) or heads < 1 or x[-1] % heads:
         raise ValueError(f"X {x} is not of {heads} heads")
     size, steps = x[-1] // heads, (x[0], x[-2] if len(x) == 4 else x[1])
