@@ -143,8 +143,8 @@ def test_too_few_inputs_are_told(op, inputs):
 
 def test_operators_of_other_domains_are_refused():
     m = Made("uint8")
-    with pytest.raises(Unsupported, match=r"com\.microsoft\.GroupQueryAttention"):
-        lk.onnx.load(m.model(m.add("GroupQueryAttention", "x", "x", domain=MS), (1, 2, 3, 3)))
+    with pytest.raises(Unsupported, match=r"com\.microsoft\.SparseAttention"):
+        lk.onnx.load(m.model(m.add("SparseAttention", "x", "x", domain=MS), (1, 2, 3, 3)))
 
 
 def test_a_zero_point_that_is_left_out_is_of_the_type_of_the_other():
