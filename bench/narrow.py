@@ -1,7 +1,8 @@
-"""Networks in float32, bfloat16 and float16, by layoutkit alone, in turns in one process: what does each type pay?
+"""Networks in float32, bfloat16, float16 and int8, by layoutkit alone, in turns in one process: what does each pay?
 
 A ratio is of one round, the median is told; errors are the largest of each output, as a share of its largest number in
-the first type (`onnx.load(.., dtype="auto")` judges the same way, by float32).
+the first type (`onnx.load(.., dtype="auto")` judges the same way, by float32). In int8 a network is what onnxruntime's
+quantiser makes of it, calibrated on random inputs: its times say something, its errors do not.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from statistics import median
 import networks
 import numpy as np
 from compare import number
+from quantise import quantised
 
 import layoutkit as lk
 from layoutkit.bench.report import geomean
@@ -25,10 +27,20 @@ from layoutkit.formats.nearest import none_of
 from layoutkit.graph.model import DTYPES
 from layoutkit.graph.quantize.errors import error_of
 
+TYPES = *DTYPES, "int8"
 
-def judge(case: dict, args: argparse.Namespace) -> dict[str, tuple[float, float, float]]:
+
+def loaded(case: dict, dtype: str, args: argparse.Namespace, folder: Path) -> lk.onnx.Model:
+    """A network in a type; in int8 it is quantised into `folder`."""
+    path = case["path"]
+    if dtype == "int8":
+        path, dtype = str(quantised(Path(path), folder, case["inputs"])), "float32"
+    return lk.onnx.load(path, threads=args.threads, dtype=dtype)
+
+
+def judge(case: dict, args: argparse.Namespace, folder: Path) -> dict[str, tuple[float, float, float]]:
     """Of each type the seconds of a run, how many times as fast as the first one it is, and its error."""
-    models = {dtype: lk.onnx.load(case["path"], threads=args.threads, dtype=dtype) for dtype in args.types.split(",")}
+    models = {dtype: loaded(case, dtype, args, folder) for dtype in args.types.split(",")}
     real = next(iter(models.values()))
     rng = np.random.default_rng(0)
     inputs = {name: rng.standard_normal(shape).astype(real.graph.inputs[name].dtype)
@@ -67,15 +79,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = p.parse_args(argv)
     args.dtype, args.accuracy = "float32", "standard"
     types = args.types.split(",")
-    if not set(types) <= set(DTYPES):
-        p.error(none_of("--types", next(t for t in types if t not in DTYPES), DTYPES))
+    if not set(types) <= set(TYPES):
+        p.error(none_of("--types", next(t for t in types if t not in TYPES), TYPES))
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1: ms a run, times as "
           f"fast as {types[0]}, error")  # fmt: skip
     print(f"{'':<18}" + "".join(f"{dtype:>26}" for dtype in types))
     ratios: dict[str, list[float]] = {dtype: [] for dtype in types}
     with tempfile.TemporaryDirectory() as folder:
         for case in networks.cases(args, Path(folder)):
-            judged = judge(case, args)
+            judged = judge(case, args, Path(folder))
             for dtype, (_, ratio, _) in judged.items():
                 ratios[dtype].append(ratio)
             columns = (f"{1e3 * s:12.2f} {ratio:5.2f} {error:7.1e}" for s, ratio, error in judged.values())

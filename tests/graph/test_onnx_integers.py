@@ -132,6 +132,32 @@ def test_other_filters_stay_products_of_integers():
     assert (ours == truth).mean() > 0.99
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_choices(dtype):
+    m, zero = Made(dtype), 5
+    a, b, y = m.scale(1 / 120, zero), m.scale(0.012, -zero if dtype == "int8" else 9), m.scale(0.0137, 11)
+    choice = m.add("Greater", "x", m.constant(np.float32(0.1)))
+    x = m.add("QuantizeLinear", "x", *a), *a, m.add("QuantizeLinear", m.add("Neg", "x"), *b), *b
+    shape = 2, 8, 5, 7
+    y = m.add("DequantizeLinear", m.add("QLinearWhere", choice, *x, *y, domain=MS), *y)
+    compared(m.model(y, shape), shape, 1e-6)
+
+
+@pytest.mark.parametrize("op", ["QLinearConv", "QLinearMatMul"])
+@pytest.mark.parametrize("zero", [99, 133])
+def test_filters_with_zero_points(op, zero):
+    """Less their zero points they are int8, as those of most models."""
+    m = Made("uint8")
+    q, y, rank = m.scale(1 / 120, 3), m.scale(0.05, 100), 4 if op == "QLinearConv" else 2
+    w = m.rng.integers(20, 220, (8, 8, 3, 3)[:rank]).astype(np.uint8)
+    w = m.constant(w), m.constant(np.float32(0.01)), m.constant(np.uint8(zero))
+    x = m.add("DequantizeLinear", m.add(op, m.add("QuantizeLinear", "x", *q), *q, *w, *y), *y)
+    shape = (2, 8, 9, 7)[:rank]
+    model = m.model(x, shape)
+    compared(model, shape, 0.0501)
+    assert op not in lk.onnx.load(model).explain()
+
+
 @pytest.mark.parametrize("op, inputs", [("QLinearAdd", 3), ("QLinearConcat", 6), ("QGemm", 2), ("QLinearSigmoid", 3)])
 def test_too_few_inputs_are_told(op, inputs):
     m = Made("uint8")

@@ -59,6 +59,7 @@ UNARY: dict[str, Callable[[np.ndarray, dict], np.ndarray]] = {
     "QLinearAveragePool": _pool(np.nanmean),
     "QLinearGlobalAveragePool": lambda x, a: x.mean(tuple(range(2, x.ndim)), keepdims=True),
 }
+PLAIN = {"Greater": np.greater, "Neg": np.negative}
 BINARY = {"QLinearAdd": np.add, "QLinearMul": np.multiply}
 
 
@@ -83,6 +84,10 @@ def run(op: str, inputs: Sequence[np.ndarray | None], a: dict) -> np.ndarray:
         return rounded(UNARY[op](meant(*inputs[:3]), a), *inputs[3:5])
     if op in BINARY:
         return rounded(BINARY[op](meant(*inputs[:3]), meant(*inputs[3:6])), *inputs[6:8])
+    if op in PLAIN:
+        return PLAIN[op](*inputs)
+    if op == "QLinearWhere":
+        return rounded(np.where(inputs[0], meant(*inputs[1:4]), meant(*inputs[4:7])), *inputs[7:9])
     if op == "QLinearConcat":
         parts = [meant(*inputs[i : i + 3]) for i in range(2, len(inputs), 3)]
         return rounded(np.concatenate(parts, a["axis"]), *inputs[:2])

@@ -32,11 +32,15 @@ class Builder:
         given = self.constant(np.float32(scale).reshape(())), self.constant(np.array(zero, dtype))
         return self.add("DequantizeLinear", self.add("QuantizeLinear", x, *given), *given)
 
-    def filter(self, *shape: int, axis: int | None = 0) -> str:
-        """A filter of int8, with a scale for all or for each index of an axis."""
-        w = self.constant(self.rng.integers(-127, 128, shape).astype(np.int8))
+    def filter(self, *shape: int, axis: int | None = 0, dtype="int8", zero: int = 0, around: int = 0) -> str:
+        """A filter of bytes, with a scale for all or for each index of an axis, and zero points of `zero` or at most
+        `around` from that."""
+        limits = np.iinfo(dtype)
+        low = limits.min + (dtype == "int8")
+        w = self.constant(self.rng.integers(low, limits.max + 1, shape).astype(dtype))
         scale = self.rng.uniform(0.002, 0.01, () if axis is None else shape[axis]).astype(np.float32)
-        zero = np.zeros(scale.shape, np.int8)
+        zeros = np.full(scale.shape, zero) + (self.rng.integers(-around, around + 1, scale.shape) if around else 0)
+        zero = np.clip(zeros, limits.min, limits.max).astype(dtype)
         attributes = {} if axis is None else {"axis": axis}
         return self.add("DequantizeLinear", w, self.constant(scale), self.constant(zero), **attributes)
 

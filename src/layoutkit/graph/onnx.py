@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
 }  # fmt: skip
+FOUR_BITS = {"INT4": np.int8, "UINT4": np.uint8}  # of constants that DequantizeLinear reads: bytes in our graphs
 
 
 def graph_of(model: Any) -> Graph:
@@ -53,18 +55,25 @@ def graph_of(model: Any) -> Graph:
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
     constants = Constants()
+    of_four_bits = {t.name for t in graph.initializer if _four_bits(onnx, t) is not None}
     for i, t in enumerate(graph.initializer):
-        constants.put(t.name, _large(onnx, t, stored[i]) if i in stored else _array(onnx, t, folder))
+        if t.name in of_four_bits:
+            constants.put(t.name, _bytes_of_pairs(onnx, t, folder, stored.get(i)))
+        else:
+            constants.put(t.name, _large(onnx, t, stored[i]) if i in stored else _array(onnx, t, folder))
     inputs = {}
     for value in graph.input:
         if value.name not in constants:
             inputs[value.name] = _type_of(onnx, value)
     reader = _Reader(onnx, proto, version, folder, constants, {*inputs, *constants})
+    reader.of_four_bits = of_four_bits
     for node in graph.node:
         reader.add(node)
     for value in graph.output:
         if value.name in reader.sequences:
             raise Unsupported(f"onnx: output {value.name!r} is no tensor")
+        if value.name in of_four_bits:
+            raise Unsupported(f"onnx: output {value.name!r} has integers of 4 bits")
     return Graph(reader.nodes, inputs, tuple(v.name for v in graph.output), reader.constants)
 
 
@@ -118,6 +127,8 @@ def whole_proto(model: Any) -> Any:
     for i, tensor in enumerate(copy.graph.initializer):
         if i in stored:
             tensor.raw_data = stored[i].source.part(stored[i].begin, stored[i].end)
+        elif tensor.data_location == onnx.TensorProto.EXTERNAL and _four_bits(onnx, tensor) is not None:
+            tensor.CopyFrom(_with_pairs(onnx, tensor, folder, None))
         elif tensor.data_location == onnx.TensorProto.EXTERNAL:
             tensor.CopyFrom(onnx.numpy_helper.from_array(_array(onnx, tensor, folder), tensor.name))
     return copy
@@ -135,30 +146,66 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
     """The numbers of a tensor; external data is read only from files below the model's folder."""
     _checked_bytes(onnx, tensor)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        try:
-            return _external(onnx, tensor, folder, entries)
-        except (OSError, RuntimeError) as error:  # names that are too long, cyclic links
-            reason = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
-            location = entries.get("location")
-            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {location!r:.100}: {reason}") from error
+        dtype = _dtype(onnx, tensor.data_type, tensor.name)
+        return _external(tensor, folder, _bytes_of(onnx, tensor)).view(dtype).reshape(tensor.dims)
     try:
         return onnx.numpy_helper.to_array(tensor)
     except Exception as error:
         raise ValueError(f"onnx: tensor {tensor.name!r}: {error}") from error
 
 
-def _external(onnx, tensor, folder: Path | None, entries: Mapping[str, str]) -> np.ndarray:
-    """The numbers of a tensor in external data, of which `entries` has the file and the offset."""
+def _four_bits(onnx, tensor) -> Any:
+    """The type of the bytes that a tensor's integers of 4 bits become; None if it has other elements."""
+    types = onnx.TensorProto.DataType
+    return FOUR_BITS.get(types.Name(tensor.data_type)) if tensor.data_type in types.values() else None
+
+
+def _bytes_of_pairs(onnx, tensor, folder: Path | None, stored: Stored | None) -> np.ndarray:
+    """The integers of 4 bits of a tensor, a byte for each."""
+    if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > MAX_BYTES:
+        raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
+    tensor = _with_pairs(onnx, tensor, folder, stored)
+    try:
+        integers = onnx.numpy_helper.to_array(tensor).astype(_four_bits(onnx, tensor))
+    except Exception as error:
+        raise ValueError(f"onnx: tensor {tensor.name!r}: {error}") from error
+    if integers.shape != tuple(tensor.dims):
+        raise ValueError(f"onnx: tensor {tensor.name!r} of shape {list(tensor.dims)} has {integers.size} numbers")
+    return integers
+
+
+def _with_pairs(onnx, tensor, folder: Path | None, stored: Stored | None) -> Any:
+    """A tensor of integers of 4 bits with its numbers, two in a byte, wherever they lie."""
+    external = tensor.data_location == onnx.TensorProto.EXTERNAL
+    if stored is None and not external:
+        return tensor
+    of = {"name": tensor.name, "dims": tensor.dims, "data_type": tensor.data_type}
+    if stored is not None:
+        return onnx.TensorProto(**of, raw_data=stored.source.part(stored.begin, stored.end))
+    return onnx.TensorProto(**of, raw_data=_external(tensor, folder, -(-prod(tensor.dims) // 2)).tobytes())
+
+
+def _external(tensor, folder: Path | None, length: int) -> np.ndarray:
+    """The bytes of a tensor in external data, so many."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    try:
+        return _read_external(tensor, folder, length, entries)
+    except (OSError, RuntimeError) as error:  # names that are too long, cyclic links
+        reason = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
+        location = entries.get("location")
+        raise ValueError(f"onnx: tensor {tensor.name!r} lies in {location!r:.100}: {reason}") from error
+
+
+def _read_external(tensor, folder: Path | None, length: int, entries: Mapping[str, str]) -> np.ndarray:
+    """As `_external`; `entries` has the file and the offset."""
     location, begin = entries.get("location", ""), entries.get("offset", "0")
     path = None if folder is None or "\0" in location else (folder / location).resolve()
     if folder is None or path is None or not location or not path.is_relative_to(folder):
         raise ValueError(f"onnx: tensor {tensor.name!r} lies in {location!r:.100}, outside of the model's folder")
-    dtype, length = _dtype(onnx, tensor.data_type, tensor.name), _bytes_of(onnx, tensor)
     offset = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 19 else -1
     if offset < 0 or not path.is_file() or path.stat().st_size < offset + length:
         raise ValueError(f"onnx: tensor {tensor.name!r}: {location!r:.100} has no {length} bytes from {begin:.40} on")
-    return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tensor.dims)
+    return np.fromfile(path, np.uint8, length, offset=offset)
 
 
 def _checked_bytes(onnx, tensor) -> int:
@@ -211,6 +258,7 @@ class _Reader:
         self._folder = folder  # of external tensors
         self.nodes: list[Node] = []
         self.sequences: dict[str, list[str] | Pieces] = {}
+        self.of_four_bits: set[str] = set()  # constants that are
 
     def add(self, proto) -> None:
         """Read a node."""
@@ -230,6 +278,9 @@ class _Reader:
         if bodies:
             attributes["captured"] = captured
         node = Node(proto.op_type, (*proto.input, *captured), tuple(outputs), attributes, proto.name)
+        for i, name in enumerate(node.inputs):
+            if name in self.of_four_bits and not (node.op == "DequantizeLinear" and i in (0, 2)):
+                raise Unsupported(f"onnx: {node}: {name!r} has integers of 4 bits, which are for DequantizeLinear")
         self._names.update(node.outputs)
         convert = conversions.get(node.op)
         converted = convert(self, node) if convert else node
@@ -317,6 +368,8 @@ class _Reader:
 
     def _constant_around(self, name: str) -> np.ndarray | None:
         """A constant of this graph or one around it; None if it is another tensor."""
+        if name in self.of_four_bits:
+            raise Unsupported(f"onnx: a graph in a node reads {name!r}, which has integers of 4 bits")
         value = self.constants.get(name)
         return value if value is not None or self._outer is None else self._outer._constant_around(name)
 

@@ -14,6 +14,7 @@ import numpy as np
 from .ir import Node
 from .onnx_versions import CONVERSIONS
 from .operators import Unsupported
+from .operators.filters import less_zero_points
 
 DOMAIN = "com.microsoft"
 Lowering = Callable[..., "Node | None"]
@@ -86,6 +87,13 @@ def _binary(r, node: Node) -> Node:
     return _rounded(r, node, Node(BINARY[node.op], (x, y), (), {}, node.name), inputs[2] or inputs[5], *inputs[6:8])
 
 
+@contributes("QLinearWhere")
+def _where(r, node: Node) -> Node:
+    condition, *inputs = checked(node, 9)
+    x, y = _meant(r, *inputs[:3]), _meant(r, *inputs[3:6])
+    return _rounded(r, node, Node("Where", (condition, x, y), (), {}, node.name), inputs[2], *inputs[6:8])
+
+
 @contributes("QLinearConcat")
 def _concat(r, node: Node) -> Node:
     checked(node, 5)
@@ -138,21 +146,19 @@ def _bias(r, name: str, scale: np.ndarray) -> str:
     return _meant(r, name, r.constant(scale, name, np.float32), zeros, axis=0)
 
 
-def _kept_as_integers(r, w: str, scale: str, zero: str, others: tuple[str, ...]) -> bool:
-    """Whether a constant filter is one that convolutions multiply as it is, and all scales are constant."""
+def _kept_as_integers(r, w: str, scale: str, zero: str, others: tuple[str, ...], axis: int) -> bool:
+    """Whether a constant filter is one that convolutions multiply, and all scales are constant."""
     values = [r.constants.get(name) for name in (w, scale, zero, *others)]
     if any(value is None for value in values):
         return False
     w_values, _, zeros, *rest = values
-    plain = w_values.dtype == np.int8 and not zeros.any()
-    around_128 = w_values.dtype == np.uint8 and (zeros == 128).all()
-    return (plain or around_128) and all(value.size == 1 for value in rest)
+    return all(value.size == 1 for value in rest) and less_zero_points(w_values, zeros, axis) is not None
 
 
 def _convolution(r, node: Node) -> Node:
     """QLinearConv."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = node.inputs[:8]
-    if not _kept_as_integers(r, w, w_scale, w_zero, (x_scale, x_zero, y_scale, y_zero)):
+    if not _kept_as_integers(r, w, w_scale, w_zero, (x_scale, x_zero, y_scale, y_zero), 0):
         return node
     x, numbers = _meant(r, x, x_scale, x_zero), _meant(r, w, w_scale, w_zero, axis=0)
     more: tuple[str, ...] = ()
@@ -165,7 +171,8 @@ def _convolution(r, node: Node) -> Node:
 def _product(r, node: Node) -> Node:
     """QLinearMatMul."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs[:8]
-    if not _kept_as_integers(r, b, b_scale, b_zero, (a_scale, a_zero, y_scale, y_zero)) or r.constants[b].ndim != 2:
+    matrix = b in r.constants and r.constants[b].ndim == 2
+    if not matrix or not _kept_as_integers(r, b, b_scale, b_zero, (a_scale, a_zero, y_scale, y_zero), 1):
         return node
     a, b = _meant(r, a, a_scale, a_zero), _meant(r, b, b_scale, b_zero, axis=1)
     return _rounded(r, node, Node("MatMul", (a, b), (), {}, node.name), a_zero, y_scale, y_zero)

@@ -6,7 +6,7 @@ from graphs import bytes_of_a_first_run
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
-from random_cases.quantised import Builder
+from random_cases.quantised import Builder, assert_same
 
 from layoutkit.graph.ir import Graph
 from layoutkit.graph.model import Model
@@ -60,12 +60,13 @@ def test_random_readers(graph, dtype, threads):
 
 
 @pytest.mark.parametrize("op, axis, attributes", [
-    ("Conv", 0, {}), ("MatMul", 1, {}), ("Gemm", 1, {}), ("Gemm", 0, {"transB": 1}), ("MatMul", None, {}),
+    ("Conv", 0, {}), ("ConvTranspose", 1, {}), ("MatMul", 1, {}), ("Gemm", 1, {}),
+    ("Gemm", 0, {"transB": 1}), ("MatMul", None, {}),
 ])  # fmt: skip
 def test_their_numbers(op, axis, attributes):
     """Bit for bit those of DequantizeLinear, which is no part of the graph any more."""
     b = Builder(0)
-    shape = (5, 7, 1, 1) if op == "Conv" else (5, 7)
+    shape = (5, 7) + (1, 1) * op.startswith("Conv")
     w = b.filter(*shape, axis=axis)
     y = b.add(op, "x", w, **attributes)
     graph = b.graph(y)
@@ -73,6 +74,35 @@ def test_their_numbers(op, axis, attributes):
     want = evaluate(graph.needed([w]), {})[w]
     np.testing.assert_array_equal(numbers_of(node), want)
     assert numbers_of(node).dtype == want.dtype
+
+
+@given(
+    op=st.sampled_from(["Conv", "ConvTranspose", "MatMul", "Gemm"]), dtype=st.sampled_from(["int8", "uint8"]),
+    each=st.booleans(), zero=st.integers(-128, 255), around=st.sampled_from([0, 2, 300]),
+    low=st.integers(0, 255), high=st.integers(0, 255), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_zero_points_are_part_of_what_fits(op, dtype, each, zero, around, low, high, seed):
+    """A filter less its zero points is multiplied as int8 if no number has more bits, and always right."""
+    b, limits = Builder(seed), np.iinfo(dtype)
+    axis, channels = (0 if op == "Conv" else 1), 4
+    shape = (channels, channels) + (1, 2) * op.startswith("Conv")
+    zero = min(max(zero, limits.min), limits.max)
+    w = b.filter(*shape, axis=axis if each else None, dtype=dtype, zero=zero, around=around)
+    name, _, zeros = b.nodes[-1].inputs
+    low, high = sorted((low, high))
+    b.constants[name] = b.rng.integers(limits.min + low, limits.min + high + 1, shape).astype(dtype)
+    x = b.quantised("x", "uint8", 1 / 120, 128)
+    rows = x if op.startswith("Conv") else b.add("Reshape", x, b.constant(np.array([-1, channels])))
+    graph = b.graph(b.quantised(b.add(op, rows, w), "int8", 0.3, 5), shape=(1, channels, 3, 5))
+    values, zeros = b.constants[name].astype(int), b.constants[zeros].astype(int)
+    whole = values - zeros.reshape([-1 if each and i == axis else 1 for i in range(values.ndim)])
+    (node,) = (node for node in filters_as_integers(graph).nodes if node.op == op)
+    fits = -128 <= whole.min() and whole.max() <= 127
+    assert fits == ("integers" in node.attributes)
+    if fits:
+        np.testing.assert_array_equal(node.attributes["integers"][0], whole)
+        np.testing.assert_array_equal(numbers_of(node), evaluate(graph.needed([w]), {})[w])
+    assert_same(graph, 0.3)
 
 
 @pytest.mark.parametrize("scales, axis", [(3, 0), (4, 1), (4, 3), ((1, 1), 0)])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from oracle.network import evaluate
 from random_cases.quantised import Builder, assert_same
 
@@ -188,14 +189,49 @@ def test_pooling_of_integers(op, dtypes, same, shape, kernel, stride, pad, insid
 
 
 @given(
-    st.sampled_from(["uint8", "int8"]), st.sampled_from([1, 3, 8, 20]), st.sampled_from([None, 1]), st.integers(1, 4),
-    st.integers(1, 3), st.integers(0, 1), st.booleans(), st.sampled_from([None, *NAMES]), st.integers(0, 99),
+    dtype=st.sampled_from(["uint8", "int8"]), groups=st.sampled_from([1, 1, 2, 8]), channels=st.integers(1, 9),
+    each=st.booleans(), kernel=st.integers(1, 4), stride=st.integers(1, 3), dilation=st.integers(1, 2),
+    pad=st.integers(0, 1), more=st.integers(0, 1), rank=st.integers(1, 3), bias=st.sampled_from(["", "real", "int32"]),
+    relu=st.booleans(), zero=st.integers(-9, 9), layouts=st.sampled_from([None, *NAMES]), threads=st.integers(1, 2),
+    seed=st.integers(0, 99),
 )  # fmt: skip
-def test_transposed_convolutions_between_integers(dtype, channels, axis, kernel, stride, pad, relu, layouts, seed):
-    b, pads = Builder(seed), [min(pad, kernel - 1)] * 4
-    w = b.filter(8, channels, kernel, kernel, axis=axis)
-    x = b.quantised("x", dtype, 1 / 120, 3)
-    y = b.add("ConvTranspose", x, w, b.constant(b.rng.uniform(-1, 1, channels).astype(np.float32)),
-              strides=[stride] * 2, pads=pads)  # fmt: skip
-    y = b.quantised(b.add("Relu", y) if relu else y, dtype, 0.05, 0)
-    assert_same(b.graph(y, shape=(2, 8, 4, 5)), 0.05, layouts=layouts, threads=2)
+def test_transposed_convolutions_of_integers(
+    dtype, groups, channels, each, kernel, stride, dilation, pad, more, rank, bias, relu, zero, layouts, threads, seed
+):
+    """Sums of integers, to the bit: but for results that are nearly halfway between two integers."""
+    b, oc, quantum = Builder(seed), channels * groups, np.float32(0.05)
+    w = b.filter(8, channels, *[kernel] * rank, axis=1 if each else None)
+    scale = np.resize(1 / np.float32(120) * b.constants[b.nodes[-1].inputs[1]], oc)
+    zero += 128 * (dtype == "uint8")
+    x = b.quantised("x", dtype, 1 / 120, zero)
+    added = b.rng.integers(-9000, 9000, oc).astype(np.int32)
+    biases = []
+    if bias == "int32":
+        of_bias = b.constant(scale), b.constant(np.zeros(oc, np.int32))
+        biases = [b.add("DequantizeLinear", b.constant(added), *of_bias, axis=0)]
+    elif bias:
+        biases = [b.constant((added * scale).astype(np.float32))]
+    pad, more = min(pad, (kernel - 1) * dilation), min(more, max(stride, dilation) - 1)
+    strides, dilations, extra = ([n] * rank for n in (stride, dilation, more))
+    y = b.add("ConvTranspose", x, w, *biases, strides=strides, dilations=dilations, output_padding=extra, group=groups,
+              pads=[pad] * 2 * rank)  # fmt: skip
+    y = b.quantised(b.add("Relu", y) if relu else y, dtype, quantum, zero)
+    shape = (2, 8, *(4, 3, 2)[:rank])
+    graph = b.graph(b.add("Concat", y, y, axis=1), shape=shape)
+    source = {"x": b.rng.uniform(-1, 1, shape).astype(np.float32)}
+    model = Model(graph, layouts=layouts, threads=threads)
+    found = model.run(source)[graph.outputs[0]][:, :oc]
+    (program,) = model._programs.values()
+    (node,) = (node for node in program.plan.graph.nodes if node.op == "ConvTranspose")
+    assert "integers" in node.attributes and program.known[node.outputs[0]].stored.dtype == dtype
+
+    numbers, filters = (evaluate(graph.needed([name]), source)[name].astype(np.float64) for name in (x, w))
+    exact = reference.conv_transpose(
+        numbers, filters, added * scale.astype(np.float64) if bias else None, strides, [(pad, pad)] * rank, extra,
+        dilations, groups,
+    )  # fmt: skip
+    steps = (np.maximum(exact, 0) if relu else exact) / np.float64(quantum)
+    limits = np.iinfo(dtype)
+    want, got = np.clip(np.rint(steps) + zero, limits.min, limits.max), np.rint(found / quantum) + zero
+    apart, halfway = np.abs(got - want), np.abs(steps - np.floor(steps) - 0.5) < 1e-4
+    assert got.shape == want.shape and not apart[~halfway].any() and apart.max(initial=0) <= 1

@@ -102,7 +102,9 @@ def test_random_networks(data):
     tensors = [("x", 4)]
     for _ in range(data.draw(st.integers(1, 5))):
         x, channels = data.draw(st.sampled_from(tensors[-3:]))
-        op = data.draw(st.sampled_from(["conv", "conv", "depthwise", "add", "concat", "pool", "sigmoid", "scaled"]))
+        op = data.draw(
+            st.sampled_from(["conv", "conv", "depthwise", "transposed", "add", "concat", "pool", "sigmoid", "scaled"])
+        )
         out = channels
         if op == "conv":
             out = data.draw(st.sampled_from([1, 4, 17]))
@@ -112,6 +114,11 @@ def test_random_networks(data):
             y = n.norm(y, out) if data.draw(st.booleans()) else y
         elif op == "depthwise":
             y = n.add("Conv", x, n.filter(channels, 1, 3, 3), pads=[1] * 4, group=channels)
+        elif op == "transposed":
+            groups = data.draw(st.sampled_from([1, channels]))
+            out = data.draw(st.sampled_from([1, 3, 17])) if groups == 1 else channels
+            w = n.filter(channels, out // groups, 3, 3)
+            y = n.add("ConvTranspose", x, w, *[n.uniform(out)] * data.draw(st.booleans()), pads=[1] * 4, group=groups)
         elif op == "add":
             y = n.add("Add", x, data.draw(st.sampled_from([t for t, c in tensors if c == channels])))
         elif op == "concat":

@@ -15,9 +15,11 @@ from ...choosing import tuning
 from ...choosing.best import choices
 from ...choosing.machine_profile import scaled
 from ...choosing.model import this_machine
+from ...choosing.plan import SlowPathWarning
 from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
 from ...choosing.threads import check_threads
+from ...choosing.warn import without
 from ...convolutions import transposed
 from ...convolutions.epilogue import step_of
 from ...convolutions.filter import Filter
@@ -135,8 +137,9 @@ class Costs:
         seconds = self._convolutions.get((x.shape, task))
         if seconds is None:
             seconds = self._convolutions[x.shape, task] = np.full((len(layouts),) * 2, np.inf)
-            for i, j in convolution_kinds(x):
-                seconds[i, j] = choices(replace(task, src=layouts[i], dst=layouts[j]))[0].seconds
+            with without(SlowPathWarning):  # there are other layouts
+                for i, j in convolution_kinds(x):
+                    seconds[i, j] = choices(replace(task, src=layouts[i], dst=layouts[j]))[0].seconds
         return seconds
 
     def _estimated(self, f: Filter, alike: ConvProblem, node: Node, known: Mapping[str, Known]) -> np.ndarray:

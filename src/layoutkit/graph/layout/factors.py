@@ -53,6 +53,8 @@ def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
             in_type(w if alpha == 1 else w * alpha, dtype), StoredType(dtype), y, {"dtype": (dtype, y.dtype)}
         )
     w, scale = integers
+    if node.op == "ConvTranspose":  # its filter has the output channels of a group
+        scale = np.tile(scale, node.attributes.get("group", 1))
     y, unit = y if y.integers else FLOAT, 1.0
     options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
     if y.integers:

@@ -20,6 +20,20 @@ def stand_in(shape: Sequence[int]) -> np.ndarray:
     return np.broadcast_to(np.float32(np.nan), tuple(shape))
 
 
+def less_zero_points(w: np.ndarray, zero: np.ndarray, axis: int) -> np.ndarray | None:
+    """The bytes of a filter less its zero point, or those of an axis, as int8; None where that has more bits."""
+    if w.dtype == np.int8 and not zero.any():
+        return w
+    if w.dtype == np.uint8 and zero.size and (zero == 128).all():
+        return (w ^ np.uint8(128)).view(np.int8)
+    if w.dtype not in (np.int8, np.uint8) or zero.size not in (1, w.shape[axis]):
+        return None
+    along = [-1 if i == axis else 1 for i in range(w.ndim)] if zero.size > 1 else []
+    whole = w.astype(np.int16) - zero.astype(np.int16).reshape(along)
+    fits = whole.min(initial=0) >= -128 and whole.max(initial=0) <= 127
+    return whole.astype(np.int8) if fits else None
+
+
 def output_axis(node: Node) -> int:
     """The axis of a filter that its output channels are along."""
     return 0 if node.op == "Conv" or (node.op == "Gemm" and node.attributes.get("transB")) else 1

@@ -126,17 +126,29 @@ def _q_linear_conv(inputs, attributes):
     return [np.clip(np.rint(sums * scale) + y_zero, limits.min, limits.max).astype(y_zero.dtype)]
 
 
-def _along(values, axis, rank):
-    """A single number, or numbers along an axis, shaped to be broadcast."""
-    if values is None or values.size == 1:
+def _along(values, attributes, shape):
+    """A single number, numbers along an axis or of blocks of it, shaped to be broadcast."""
+    axis, block = attributes.get("axis", 1), attributes.get("block_size", 0)
+    if values is None or not values.ndim or (values.size == 1 and not block):
         return None if values is None else values.reshape(())
-    return values.reshape(-1, *[1] * (rank - 1 - axis % rank))
+    axis %= len(shape)
+    if block:
+        return np.repeat(values, min(block, shape[axis]), axis).take(range(shape[axis]), axis)
+    return values.reshape(-1, *[1] * (len(shape) - 1 - axis))
 
 
 def _quantized_shape(node, inputs):
     x, scale, zero = (*inputs, None)[:3]
     x, scale = required(x), required(scale)
-    if len(scale.shape) < 2:  # scales of blocks are refused later
+    block = node.attributes.get("block_size", 0)
+    if block:
+        axis = normal(node.attributes.get("axis", 1), len(x.shape), node.op)
+        expected = tuple(-(-n // block) if i == axis else n for i, n in enumerate(x.shape)) if block > 0 else None
+        for of in (scale, zero):
+            if of is not None and of.shape != expected and (of is scale or of.shape):  # one zero point is for all
+                given = f"scale or zero point {of.shape} of blocks of {block} of {x.shape}"
+                raise ValueError(f"{given}, expected {expected}")
+    elif len(scale.shape) < 2:  # others are refused later
         along = prod(scale.shape) != 1
         count = x.shape[normal(node.attributes.get("axis", 1), len(x.shape), node.op)] if along else 1
         for of in (scale, zero):
@@ -153,10 +165,9 @@ def _quantized_shape(node, inputs):
 def _quantize_linear(inputs, attributes):
     x, scale, zero = (*inputs, None)[:3]
     to = np.dtype(np.uint8) if zero is None else zero.dtype
-    if to.kind not in "iu" or attributes.get("block_size") or scale.ndim > 1:
-        raise Unsupported(f"QuantizeLinear: to {to}, blocks of {attributes.get('block_size', 0)}")
-    axis = attributes.get("axis", 1)
-    scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
+    if to.kind not in "iu" or (scale.ndim > 1 and not attributes.get("block_size")):
+        raise Unsupported(f"QuantizeLinear: to {to}, {scale.ndim} axes of scales")
+    scale, zero = _along(scale, attributes, x.shape), _along(zero, attributes, x.shape)
     limits = np.iinfo(to)
     integers = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
     return [np.clip(integers, limits.min, limits.max).astype(to)]
@@ -165,10 +176,9 @@ def _quantize_linear(inputs, attributes):
 @operator("DequantizeLinear", shape=_quantized_shape)
 def _dequantize_linear(inputs, attributes):
     x, scale, zero = (*inputs, None)[:3]
-    if x.dtype.kind not in "iu" or attributes.get("block_size") or scale.ndim > 1:
-        raise Unsupported(f"DequantizeLinear: of {x.dtype}, blocks of {attributes.get('block_size', 0)}")
-    axis = attributes.get("axis", 1)
-    scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
+    if x.dtype.kind not in "iu" or (scale.ndim > 1 and not attributes.get("block_size")):
+        raise Unsupported(f"DequantizeLinear: of {x.dtype}, {scale.ndim} axes of scales")
+    scale, zero = _along(scale, attributes, x.shape), _along(zero, attributes, x.shape)
     if x.itemsize == 1 and (zero is None or not zero.any()):  # often filters: exact without widening to int32 first
         return [np.asarray(x.astype(scale.dtype) * scale)]
     return [((x.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))) * scale).astype(scale.dtype)]

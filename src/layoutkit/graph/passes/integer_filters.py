@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..ir import Graph, Node
-from ..operators.filters import numbers_of, output_axis, stand_in, without_integers
+from ..operators.filters import less_zero_points, numbers_of, output_axis, stand_in, without_integers
 from ..operators.kernels import is_convolution, is_product
+from ..operators.kernels.convolution import CONVOLUTIONS
 from .rewriting import Knowledge, Rewriting
 
-MULTIPLY = "Conv", "Gemm", "MatMul"
+MULTIPLY = *CONVOLUTIONS, "Gemm", "MatMul"
 ValueOf = Callable[[str], "np.ndarray | None"]  # of a constant, by name
 
 
@@ -39,15 +40,14 @@ def filters_as_integers(graph: Graph) -> Graph:
 
 
 def with_integers(node: Node, value_of: ValueOf, makers: Mapping[str, Node]) -> Node:
-    """A node whose filter is a DequantizeLinear of an int8 constant, with those integers as attributes."""
+    """A node whose filter is a DequantizeLinear of a constant of bytes, with those less their zero points as attributes
+    if they are int8."""
     before = makers.get(node.input(1))
     if node.op not in MULTIPLY or "integers" in node.attributes or before is None or before.op != "DequantizeLinear":
         return node
     w, scale = (value_of(name) for name in before.inputs[:2])
-    zero = value_of(before.inputs[2]) if before.input(2) else np.zeros(1)
-    if w is not None and w.dtype == np.uint8 and zero is not None and zero.size and (zero == 128).all():
-        w, zero = (w ^ np.uint8(128)).view(np.int8), np.zeros(1)
-    if w is None or scale is None or zero is None or w.dtype != np.int8 or w.ndim < 2 or zero.any():
+    zero = value_of(before.inputs[2]) if before.input(2) else np.zeros(1, np.int8)
+    if w is None or scale is None or zero is None or w.ndim < 2:
         return node
     axis = output_axis(node)
     if scale.dtype != np.float32 or scale.ndim > 1 or before.attributes.get("block_size"):
@@ -55,6 +55,11 @@ def with_integers(node: Node, value_of: ValueOf, makers: Mapping[str, Node]) -> 
     if scale.size != 1 and (
         scale.shape != w.shape[axis : axis + 1] or before.attributes.get("axis", 1) % w.ndim != axis
     ):
+        return node
+    if zero.size != scale.size and (zero.size > 1 or zero.any()):  # no model has them
+        return node
+    w = less_zero_points(w, zero, axis)
+    if w is None:
         return node
     scales = np.broadcast_to(scale.reshape(-1), (w.shape[axis],))
     more = {"integers": (w, scales), "integer_bias": _integer_bias(node, value_of, makers)}
@@ -90,5 +95,5 @@ def filters_as_numbers(graph: Graph, known: Knowledge) -> Graph:
 
 def _multiplies_integers(node: Node, known: Knowledge) -> bool:
     stored = known[node.inputs[0]].stored
-    one = is_convolution(node, known) if node.op == "Conv" else is_product(node, known)
+    one = is_convolution(node, known) if node.op in CONVOLUTIONS else is_product(node, known)
     return one and stored is not None and stored.integers

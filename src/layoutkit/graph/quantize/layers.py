@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..onnx import package
+from ..operators.kernels.convolution import CONVOLUTIONS
 from .preparing import array_of, attribute, constants_of
 
 # Between quantised layers these read and write integers. A tensor that only moves keeps its scale.
@@ -18,7 +19,7 @@ CARRIERS = MOVES | JOINS | {"AveragePool", "GlobalAveragePool"}
 ACTIVATIONS = {"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "HardSigmoid", "HardSwish", "Mish",
                "Sigmoid", "Softplus", "Softsign", "Tanh", "Identity", "PRelu"}  # fmt: skip
 WITH_CONSTANTS = {"Add", "Sub", "Mul", "Div", "BatchNormalization"}
-AXES = {"Conv": 0, "Gemm": 1, "MatMul": 1}  # of filters: that of the output channels
+AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}  # of filters: that of the output channels
 
 
 class Layer(NamedTuple):
@@ -41,7 +42,7 @@ def layers_of(proto: Any) -> list[Layer]:
         w = constants.get(node.input[1]) if node.op_type in AXES and node.domain in ("", "ai.onnx") else None
         if w is None or node.input[0] in constants or w.data_type != float32 or 0 in w.dims:
             continue
-        if len(w.dims) < 3 if node.op_type == "Conv" else len(w.dims) != 2 or attribute(node, "transA", 0):
+        if len(w.dims) < 3 if node.op_type in CONVOLUTIONS else len(w.dims) != 2 or attribute(node, "transA", 0):
             continue
         if not np.isfinite(array_of(w)).all():
             continue

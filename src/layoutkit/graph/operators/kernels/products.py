@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir import Node
 from ..base import Known
+from ..filters import less_zero_points
 from ..layouts import PLAIN
 from ..views import contiguous
 from .base import F32, Kernel
@@ -51,8 +52,7 @@ def filter_of_integers(node: Node, known: Mapping[str, Known]) -> np.ndarray | N
     b, zero = known[node.inputs[1]].value, known[node.inputs[3]].value if node.input(3) else np.zeros((), np.int8)
     if b is None or zero is None or b.ndim != 2 or not (zero.size == 1 or zero.shape == b.shape[1:]):
         return None
-    whole = b.astype(np.int16) - zero.astype(np.int16)
-    return whole.astype(np.int8) if -128 <= whole.min(initial=0) and whole.max(initial=0) <= 127 else None
+    return less_zero_points(b, zero, 1)
 
 
 def is_integer_product(node: Node, known: Mapping[str, Known], kind: int) -> bool:

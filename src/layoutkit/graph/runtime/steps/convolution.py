@@ -54,8 +54,7 @@ def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     op = transposed_of(node, program.known, src, dst, program.costs)
     operand = program.operand(node.inputs[0], kinds[0], f.x)
     result = program.result(node.outputs[0], kinds[1], f.y)
-    w = program.known[node.inputs[1]].value
-    if w is not None and np.isfinite(w).all():
+    if f.x.integers or np.isfinite(f.w).all():
         program.operation(node, lambda source, y: operation(op, source, y, x.shape), (operand,), (result,))
     else:  # its phases are summed tap by tap
         program.step(node, lambda slots: op(slots[operand], slots[result], shape=x.shape), (operand,), (result,))
