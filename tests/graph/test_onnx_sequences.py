@@ -29,12 +29,13 @@ def test_pieces_of_one(seed, rank, keeps, varies):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(rng.integers(1, 6, rank)).astype(np.float32)
     axis = int(rng.integers(-rank, rank))
+    other = axis + int(rng.choice([0, -rank if axis >= 0 else rank]))  # the same one
     i = int(rng.integers(-x.shape[axis], x.shape[axis]))
     nodes = [
         ("SplitToSequence", ["x"], ["s"], {"axis": axis, "keepdims": int(keeps)}),
         ("SequenceAt", ["s", "i"], ["y"], {}),
         ("SequenceLength", ["s"], ["n"], {}),
-        ("ConcatFromSequence", ["s"], ["whole"], {"axis": axis, "new_axis": int(not keeps)}),
+        ("ConcatFromSequence", ["s"], ["whole"], {"axis": other, "new_axis": int(not keeps)}),
     ]
     inputs = {"x": x, "i": np.array(i)} if varies else {"x": x}
     y, n, whole = ran(nodes, ["y", "n", "whole"], inputs, **({} if varies else {"i": i}))
@@ -126,5 +127,7 @@ def test_what_is_not_supported_says_so():
         ran([("SplitToSequence", ["x"], ["s"], {}), ("ConcatFromSequence", ["s"], ["y"], {"axis": 1})], ["y"], x)
     with pytest.raises(ValueError, match="index 2 of 2 tensors"):
         ran([("SequenceConstruct", ["x", "x"], ["s"], {}), ("SequenceAt", ["s", "i"], ["y"], {})], ["y"], x, i=2)
+    with pytest.raises(ValueError, match="index 2 of pieces of an axis of 4"):
+        ran([("SplitToSequence", ["x", "l"], ["s"], {}), ("SequenceAt", ["s", "i"], ["y"], {})], ["y"], x, l=2, i=2)
     with pytest.raises(ValueError, match="no tensors"):
         ran([("SequenceEmpty", [], ["s"], {}), ("ConcatFromSequence", ["s"], ["y"], {"axis": 1})], ["y"], x)

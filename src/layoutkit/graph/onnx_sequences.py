@@ -111,7 +111,7 @@ def _at(r, node: Node) -> Node:
         raise Unsupported(f"onnx: {node}: index {i} of an unknown number of pieces")
     limits = i * found.length, (i + 1) * found.length, found.axis
     begin, end, axis = (r.constant([n], node.outputs[0]) for n in limits)
-    return Node("Slice", (found.x, begin, end, axis), node.outputs, {}, node.name)
+    return Node("Slice", (found.x, begin, end, axis), node.outputs, {"of_sequence": 1}, node.name)
 
 
 def _length(r, node: Node) -> Node | None:
@@ -130,7 +130,8 @@ def _concat(r, node: Node) -> Node:
     found, axis = _of(r, node.inputs[0], node), node.attributes["axis"]
     stacks = bool(node.attributes.get("new_axis", 0))
     if isinstance(found, Pieces):
-        if axis != found.axis or stacks == found.keeps:
+        rank = r.rank(found.x) or 0
+        if axis not in (found.axis, found.axis + rank, found.axis - rank) or stacks == found.keeps:
             raise Unsupported(f"onnx: {node}: pieces of axis {found.axis} along axis {axis}")
         return Node("Identity", (found.x,), node.outputs)
     if not found:

@@ -1,9 +1,12 @@
 """Gathers and scatters, places of maxima, triangles and running sums against numpy; what lies between pixels."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import helper
 
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
@@ -291,6 +294,36 @@ def test_columns(seed, axes, dtype, threads):
     np.testing.assert_array_equal(got, want, strict=True)
 
 
+@given(SEEDS)
+def test_regions_as_onnxruntime_cuts_them(seed):
+    """Corners on halves, too, before the image as well as in it."""
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((2, 3, *rng.integers(1, 12, 2))).astype(np.float32)
+    corner = rng.integers(-12, 20, (9, 2)) / 2
+    rois = np.concatenate([rng.integers(0, 2, (9, 1)), corner, corner + rng.integers(-3, 30, (9, 2)) / 2], 1)
+    inputs, size = {"x": x, "r": rois.astype(np.float32)}, rng.integers(1, 8, 2).tolist()
+    scale = float(rng.choice([0.25, 0.5, 1.0]))
+    of = [helper.make_tensor_value_info(name, 1, v.shape) for name, v in inputs.items()]
+    node = helper.make_node("MaxRoiPool", list(inputs), ["y"], pooled_shape=size, spatial_scale=scale)
+    graph = helper.make_graph([node], "g", of, [helper.make_tensor_value_info("y", 1, None)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    want = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
+    got = ran("MaxRoiPool", list(inputs.values()), pooled_shape=size, spatial_scale=scale)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((0, 0), 1), ((3, 0, 0), 1), ((0, 5), 1), ((0, 5), 0)])
+def test_best_along_an_axis_of_nothing(shape, axis):
+    """An empty result is one; any other is refused."""
+    result = tuple(1 if i == axis else n for i, n in enumerate(shape))
+    if 0 in result:
+        assert ran("ArgMax", [np.zeros(shape, np.float32)], axis=axis).shape == result
+    else:
+        with pytest.raises(ValueError, match="empty"):
+            ran("ArgMax", [np.zeros(shape, np.float32)], axis=axis)
+
+
 @given(SEEDS, st.sampled_from(["float32", "float64", "float16"]), THREADS)
 def test_largest_of_regions(seed, dtype, threads):
     rng = np.random.default_rng(seed)
@@ -302,10 +335,11 @@ def test_largest_of_regions(seed, dtype, threads):
     for r, at in np.ndindex(4, int(size.prod())):
         p, cuts = np.unravel_index(at, size), []
         for i, n in enumerate(x.shape[2:]):
-            begin, end = (int(np.floor(float(rois[r, k - i]) * 0.5 + 0.5)) for k in (2, 4))
-            each = max(end - begin + 1, 1) / size[i]
+            begin, end = (int(math.copysign(math.floor(abs(float(rois[r, k - i])) * 0.5 + 0.5), rois[r, k - i]))
+                          for k in (2, 4))  # fmt: skip
+            each = np.float32(max(end - begin + 1, 1)) / np.float32(size[i])
             cuts.append(slice(*(min(max(int(v) + begin, 0), n)
-                                for v in (np.floor(p[i] * each), np.ceil((p[i] + 1) * each)))))  # fmt: skip
+                                for v in (np.floor(np.float32(p[i]) * each), np.ceil(np.float32(p[i] + 1) * each)))))  # fmt: skip
         window = x[(images[r], slice(None), *cuts)]
         want = window.max((1, 2)) if window.size else np.zeros(3, dtype)
         np.testing.assert_array_equal(got[(r, slice(None), *p)], want)

@@ -182,6 +182,8 @@ def _arg(inputs, attributes, out=None):
     axis = normal(attributes.get("axis", 0), x.ndim, op)
     shape = [1 if i == axis else n for i, n in enumerate(x.shape) if attributes.get("keepdims", 1) or i != axis]
     inner, n = prod(x.shape[axis + 1 :]), x.shape[axis]
+    if 0 in shape:
+        return [result(out, shape, np.int64)]
     if x.dtype.name in COMPARED and inner > 1 and 0 < n < 1 << 31:
         y = result(out, shape, np.int64)
         flat = np.asarray(x, order="C").reshape(-1, n, inner), y.reshape(-1, inner)

@@ -108,10 +108,15 @@ def _max_roi_pool(inputs, attributes, out=None):
     images = rois[:, 0].astype(np.int64)
     if ((images < 0) | (images >= x.shape[0])).any():
         raise ValueError(f"images {images.tolist()} of {x.shape[0]}")
-    corners = np.floor(rois[:, 1:] * scale + 0.5).astype(np.int64)
+    corners = rois[:, 1:] * scale
+    whole = np.trunc(corners)  # halves away from 0
+    corners = (whole + np.sign(corners) * (np.abs(corners - whole) >= 0.5)).astype(np.int64)
     cuts = []
     for n, m, begin, end in ((x.shape[2], size[0], *corners[:, 1::2].T), (x.shape[3], size[1], *corners[:, ::2].T)):
-        each, parts = np.maximum(end - begin + 1, 1)[:, None] / m, np.arange(m)
+        each, parts = (
+            np.maximum(end - begin + 1, 1)[:, None].astype(np.float32) / np.float32(m),
+            np.arange(m, dtype="f4"),
+        )
         edges = np.floor(parts * each), np.ceil((parts + 1) * each)
         cuts.append(np.stack([np.clip(v.astype(np.int64) + begin[:, None], 0, n) for v in edges], -1))
     y, real = result(out, (len(rois), x.shape[1], *size), x.dtype), as_reals(x)

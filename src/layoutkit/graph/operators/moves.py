@@ -121,6 +121,8 @@ def cuts_of(shape, inputs, attributes):
         a = normal(int(a), len(shape), "Slice")
         n, step = shape[a], 1 if steps is None else int(steps[i])
         start, stop = (int(v) + n if v < 0 else int(v) for v in (starts[i], ends[i]))
+        if attributes.get("of_sequence") and start >= n:
+            raise ValueError(f"index {start // (stop - start)} of pieces of an axis of {n}")
         least, most = (0, n) if step > 0 else (-1, n - 1)
         start, stop = min(max(start, 0), most), min(max(stop, least), most)  # numpy's starts go down to -1 backwards
         cut[a] = slice(start, None if stop < 0 else stop, step)
