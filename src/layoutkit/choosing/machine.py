@@ -81,7 +81,7 @@ def build() -> str:
     total, part = 0, memoryview(bytearray(PART_BYTES))
     try:
         for path in _sources():
-            with path.open("rb", buffering=0) as file:
+            with open(path, "rb", buffering=0) as file:
                 while count := file.readinto(part):
                     total = zlib.crc32(part[:count], total)
     except OSError:
@@ -89,11 +89,18 @@ def build() -> str:
     return f"{total:08x}"
 
 
-def _sources() -> list[Path]:
+def _sources() -> list[str]:
     """Every compiled module and every source but those of the command line."""
     compiled = Path(str(registry.__file__))
-    planning = (p for p in PACKAGE.rglob("*.py") if p.parent.name != "bench")
-    return [*sorted(compiled.parent.glob(f"*{compiled.suffix}")), *sorted(planning)]
+    modules = [str(path) for path in compiled.parent.glob(f"*{compiled.suffix}")]
+    planning = [
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(PACKAGE)
+        if os.path.basename(folder) != "bench"
+        for name in names
+        if name.endswith(".py")
+    ]
+    return sorted(modules) + sorted(planning)
 
 
 @cache

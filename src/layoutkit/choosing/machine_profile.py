@@ -132,6 +132,7 @@ def scaled(by: MachineProfile) -> Iterator[None]:
         _scale.reset(token)
 
 
+@lru_cache(16)
 def path(table: Path) -> Path:
     """The file of the profile of this machine, beside its cost table."""
     return table.with_name(table.name.replace("costs-", "profile-", 1))

@@ -103,27 +103,24 @@ class Neighbours:
         candidates = candidates[:: -(-len(candidates) // MAX_PROBLEMS) or 1]
         parsed = [(key, problem[1]) for key in candidates if (problem := problem_of(key, isa))]
         self._keys = [key for key, _ in parsed]
-        # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
-        self._columns = [np.array(column, float) for column in zip(*(features for _, features in parsed))]
+        self._columns = np.array([features for _, features in parsed], float).T.copy()
 
     @classmethod
     def shipped(cls, table: shipped.Shipped, what: str, isa: str) -> Neighbours:
         """Those of a table that tells their features."""
         self = object.__new__(cls)
         try:
-            self._keys, columns = table.by_features(what)
+            self._keys, self._columns = table.by_features(what)
         except ValueError:
             return cls(list(table), what, isa)
-        self._columns = list(columns)
         return self
 
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
         """The keys of the nearest problems, and their distances."""
         if not self._keys:
             return []
-        distances = np.zeros(len(self._keys))
-        for column, x in zip(self._columns, features):
-            distances += np.abs(column - float(x))
+        apart = self._columns - np.array(features, float)[:, np.newaxis]
+        distances = np.abs(apart, out=apart).sum(axis=0)
         order = np.argsort(distances, kind="stable")[:NEAREST_PROBLEMS]
         return [(self._keys[i], float(distances[i])) for i in order]
 
@@ -216,9 +213,12 @@ def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
             w = weight * exp(-distance / REACH_OCTAVES)
             nearest = min(nearest or (distance, near), (distance, near))
             for name, error in errors(near).items():
-                s = sums.setdefault(name, [0.0, 0.0])
-                s[0] += w * error
-                s[1] += w
+                s = sums.get(name)
+                if s is None:
+                    sums[name] = [w * error, w]
+                else:
+                    s[0] += w * error
+                    s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
     prefix_sums: dict[str, list[float]] = {}

@@ -125,6 +125,7 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         self._text = {key: costs for key, costs, _ in of_keys}
         self._features = {key: features for key, _, features in of_keys}
         self._parsed: dict[str, list[tuple[str, Cost, float | None]]] = {}
+        self._errors: dict[str, Mapping[str, float]] = {}
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
@@ -146,9 +147,13 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         numbers = np.array(" ".join(texts).split(), float)
         return of, np.ascontiguousarray(numbers.reshape(len(of), -1).T) / 100 if of else numbers
 
-    def log_errors(self, problem: str) -> dict[str, float]:
+    def log_errors(self, problem: str) -> Mapping[str, float]:
         """log(time / estimate) of the candidates that have an estimate."""
-        return {name: error for name, _, error in self._candidates(problem) if error is not None}
+        errors = self._errors.get(problem)
+        if errors is None:
+            errors = {name: error for name, _, error in self._candidates(problem) if error is not None}
+            self._errors[problem] = errors
+        return errors
 
     def _candidates(self, problem: str) -> list[tuple[str, Cost, float | None]]:
         candidates = self._parsed.get(problem)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..reorders.reorder import reorder
 
-__all__ = ["Axis", "axis_pieces", "cut_cost", "cut_filter"]
+__all__ = ["Axis", "axis_pieces", "cut_cost", "cut_filter", "piece_rows", "tap_places"]
 
 CUT_COST = 1.7  # of packing pieces, in packing what is whole
 
@@ -66,6 +66,25 @@ def axis_pieces(kernel: int, stride: int = 1, dilation: int = 1, of_tiles: int =
     return Axis(taps, tuple(piece[0] * dilation for piece in taps), step, stride)
 
 
+@lru_cache(256)
+def tap_places(high: Axis, wide: Axis, columns: int, rows: int) -> np.ndarray:
+    """The taps of each piece of a filter, counted row by row; -1 for the zeros that fill a piece up.
+
+    Parameters
+    ----------
+    high, wide : Axis
+        The pieces along the last two axes.
+    columns : int
+        Of the filter.
+    rows : int
+        Of a piece: 3, or 1 where there is one tap along the height. Each has 3 taps.
+    """
+    return np.array([
+        [i * columns + j if i >= 0 <= j else -1 for i in filled(a, rows) for j in filled(b, 3)]
+        for a in high.taps for b in wide.taps
+    ])  # fmt: skip
+
+
 def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:
     """Filter (O, I, depth, *kernel) -> (O, I, depth * pieces, 3 or 1, 3), pieces filled up with zeros.
 
@@ -75,20 +94,20 @@ def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:
     high, wide : Axis
         The pieces along the last two axes. With one tap along the height there is one row.
     """
-    rows = 3 if w.shape[3] > 1 else 1
+    rows = piece_rows(w)
     if len(high.taps) == len(wide.taps) == 1 and w.shape[3:] == (rows, 3):
         return w
-    places = np.array([
-        [i * w.shape[4] + j for i in filled(a, rows) for j in filled(b, 3)] for a in high.taps for b in wide.taps
-    ]).reshape(-1)  # fmt: skip
-    inside = np.array([
-        i >= 0 and j >= 0 for a in high.taps for b in wide.taps for i in filled(a, rows) for j in filled(b, 3)
-    ])  # fmt: skip
+    places = tap_places(high, wide, w.shape[4], rows).reshape(-1)
     by_tap = reorder(np.ascontiguousarray(w).reshape(-1, w.shape[3] * w.shape[4]), "ab", "ba")
     cut = np.zeros((len(places), by_tap.shape[1]), w.dtype)
-    cut[inside] = by_tap[places[inside]]
+    cut[places >= 0] = by_tap[places[places >= 0]]
     pieces = w.shape[2] * len(high.taps) * len(wide.taps)
     return reorder(cut, "ab", "ba").reshape(*w.shape[:2], pieces, rows, 3)
+
+
+def piece_rows(w: np.ndarray) -> int:
+    """The rows of a piece of a filter (O, I, depth, *kernel): tiles of one row have one."""
+    return 3 if w.shape[3] > 1 else 1
 
 
 def cut_cost(kernel: tuple[int, ...]) -> float:

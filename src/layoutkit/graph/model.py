@@ -15,6 +15,7 @@ from ..choosing import progress
 from ..choosing.decision_files import Rankings
 from ..choosing.threads import check_threads
 from ..formats.nearest import none_of
+from ..memory.collecting import collection_paused
 from .ir import Graph
 from .layout import decisions
 from .layout.costs import Costs
@@ -267,7 +268,7 @@ class Model:
     def _made(self, arrays: Mapping[str, np.ndarray], anew: bool = False) -> Program:
         """A program for inputs of such shapes, as another process decided about it or `anew`."""
         costs = Costs(self._threads, self._accuracy, self._dtype)
-        with progress.shown("planning a network"):
+        with progress.shown("planning a network"), collection_paused():
             plan, rankings, file = self._laid_out(arrays, costs, anew)
             with rankings.used():
                 program = Program(plan, costs)  # it drops the values of constants, which nothing else may hold

@@ -33,7 +33,7 @@ from ..winograd_matrices import (
     stride_of,
     tiling,
 )
-from ..winograd_pieces import Axis, axis_pieces, cut_filter
+from ..winograd_pieces import Axis, axis_pieces, cut_filter, piece_rows, tap_places
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 from .winograd_packing import pack_integers, pack_taps
@@ -191,17 +191,15 @@ class Winograd(Algorithm):
             return pack_integers(w, p.groups, panels, kernel), bias
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
-        w = cut_filter(w.swapaxes(3, 4) if one_column(p) else w, *pieces(p, self.m))
+        w, cut_into = w.swapaxes(3, 4) if one_column(p) else w, pieces(p, self.m)
         if self.expanded:
-            return pack_taps(w, p.groups, panels, kernel), bias
-        # A view, or a phase of a transposed convolution, may have other taps.
-        if not any(winograd_filter.taps_follow(w, sign) for sign in (1, -1)):
-            w = reorder(w, "abcde", "abcde")
+            return pack_taps(cut_filter(w, *cut_into), p.groups, panels, kernel), bias
         gw = factors(self.m)
-        gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
-        shape = (p.groups, len(gh) * len(gw), panels, w.shape[2], w.shape[1], kernel.nr)
+        gh = gw if piece_rows(w) > 1 else np.ones((1, 1))
+        places = tap_places(*cut_into, w.shape[4], piece_rows(w))
+        shape = (p.groups, len(gh) * len(gw), panels, w.shape[2] * len(places), w.shape[1], kernel.nr)
         packed = empty(shape, wide.filter, "filter")
-        winograd_filter.pack(wide.name, w, gh, gw, packed, get_num_threads())
+        winograd_filter.pack(wide.name, w, places, gh, gw, packed, get_num_threads())
         if kernel.kr > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))
             packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.kr}b", dtype=dtype)
