@@ -17,6 +17,7 @@ from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
 from ...reorders.nests import Digits
+from ...reorders.once import reorder_once
 from ...reorders.reorder import reorder
 from .. import order
 from ..geometry import (
@@ -221,7 +222,7 @@ class PixelSums(_Sums):
             # Reversed taps are written backwards, as a reorder reads memory forwards.
             ways = [slice(None, None, -1 if s < 0 else 1) for s in w.strides[3:]]
             out = packed[:, : physical[1]].reshape(physical)[(slice(None), slice(None), *ways)]
-            reorder(w[(slice(None),) * 3 + tuple(ways)], plain, layout, out=out, shape=w.shape)
+            reorder_once(w[(slice(None),) * 3 + tuple(ways)], plain, layout, out)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
