@@ -139,10 +139,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
     narrow = kernel.types == "bf16" and not (split or accumulate or resume) and bool(rng.integers(0, 2))
     residual = narrow and not kernel.tile.peak.endswith("_tiles") and bool(rng.integers(0, 2))
+    in_place = bool(rng.integers(0, 2))  # the residual is where C will be
     c = floats(rows, width)
     pads = int(rng.integers(0, cols)) if rng.integers(0, 2) else 0
+    added = floats(rows, width)
     if accumulate:
-        c[:, cols - pads :] = 0
+        added[:, cols - pads :] = 0
 
     want = np.zeros((rows, width), np.float64)
     for t in range(taps):
@@ -153,10 +155,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         want += bias_col
     if bias_axis == 2 and not resume:
         want += bias_row[:, None]
-    if accumulate or resume:
+    if resume:
         want += c
-    added = rng.integers(-4, 5, (rows, width))
-    if residual:
+    if accumulate or residual:
         want += added
     clip = np.array((-20, 30), real) if rng.integers(0, 2) else None
     if clip is not None:
@@ -181,11 +182,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
         c_col = np.arange(0, item * width, item * lanes, dtype=np.int64)
     c_row = np.arange(rows, dtype=np.int64) * item * (width if split else cols)
-    in_place, gr = (
-        bool(rng.integers(0, 2)),
-        guarded(bf16(added[:, :cols].astype(np.float32)).view(np.uint8).reshape(-1), end),
-    )
-    if residual and in_place:  # the residual is where C will be
+    added = np.ascontiguousarray(added[:, :cols])
+    gr = guarded((bf16(added) if narrow else added).view(np.uint8).reshape(-1), end)
+    if (accumulate or residual) and in_place:
         gc.array[:] = gr.array
     size = a.itemsize * taps * blocks * kb
     zero = np.zeros(max(kb, last), a.dtype)
@@ -197,7 +196,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
         clip=None if clip is None else clip.ctypes.data,
         prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, narrow=narrow, residual=residual,
-        residual_offset=0 if in_place or not residual else gr.address - gc.address,
+        residual_offset=gr.address - gc.address if (accumulate or residual) and not in_place else 0,
         chunks=rng.integers(1, taps * depth + 2, 2),
     )  # fmt: skip
     got = gc.array.view(real)

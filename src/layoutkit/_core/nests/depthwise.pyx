@@ -259,7 +259,7 @@ cdef class Depthwise(Executor):
         d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
         d.kw, d.step = <int>g.kernel[2], self.step
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
-        cdef const void *clip = clip_of(epilogue, NULL, self.padded > self.channels)
+        cdef const void *clip = clip_of(epilogue, False, self.padded > self.channels)
         d.clip, d.positive = clip, self.positive
         d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
         d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, NULL, self.copy_pixel

@@ -203,7 +203,7 @@ cdef class DepthwiseDot(Executor):
         """Set what does not depend on the task: the workspace, the row of zeros, the epilogue."""
         cdef lk_depthwise_dot *d = &s.d
         s.rounds_in_registers = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
-                    and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
+                    and (epilogue.steps == 0 or clip_of(epilogue, False, False) != NULL))
         s.after = epilogue[0]  # of integers there is one in any case
         s.after.sums, s.after.sums_row = workspace, self.run_channels * self.sum_item
         workspace += self.sums_bytes()

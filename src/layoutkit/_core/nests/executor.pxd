@@ -55,11 +55,12 @@ cdef inline const void *elements(ndarray table, int type_number) except NULL:
     return PyArray_DATA(table)
 
 
-cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint pads) noexcept nogil:
-    """The limits of an epilogue that is only a clip, which a micro-kernel can do before it stores; else NULL."""
+cdef inline const void *clip_of(const lk_epilogue *epilogue, bint adds, bint pads) noexcept nogil:
+    """The limits of an epilogue that is only a clip, which a micro-kernel can do before it stores; else NULL. `adds`: the
+    micro-kernel adds the residual, too."""
     if epilogue == NULL or epilogue.steps != 1 or epilogue.step.step != LK_STEP_CLIP:
         return NULL
-    if epilogue.add != NULL and epilogue.add != y:
+    if epilogue.add != NULL and not adds:
         return NULL
     return epilogue.step.numbers if not pads or epilogue.keeps_zero else NULL  # pads stay 0
 

@@ -206,22 +206,22 @@ cdef class Executor:
                            int64_t channel_step) noexcept nogil:
         """Set up a tile whose rows are output channels: the byte steps from one to the next in the filter and in y."""
         cdef int i
-        cdef bint onto = epilogue != NULL and epilogue.add == y
-        cdef const void *clip = clip_of(epilogue, y, False)
+        cdef bint adds = epilogue != NULL and epilogue.add != NULL
+        cdef const void *clip = clip_of(epilogue, adds, False)
         memset(&r.tile, 0, sizeof(r.tile))
-        r.has_epilogue = epilogue != NULL and clip == NULL
+        r.has_epilogue = epilogue != NULL and clip == NULL and epilogue.steps > 0
         if epilogue != NULL:
             r.epilogue = epilogue[0]
             r.epilogue.channel_row, r.epilogue.channel_col = 1, 0
-            if onto:
-                r.epilogue.add = NULL
+            r.epilogue.add = NULL  # the micro-kernel adds it
         for i in range(self.nr // self.lanes):
             r.c_col[i] = i * self.lanes * self.y_item
         for i in range(self.mr):
             r.row[i], r.c_row[i] = i * filter_step, i * channel_step
         r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
         r.tile.clip = clip
-        r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
+        r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, adds, self.positive
+        r.tile.residual_offset = epilogue.add - y if adds else 0
         r.tile.chunk, r.tile.period = self.chunk, self.period
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:

@@ -275,7 +275,7 @@ cdef class Matmul(Operation):
         w.epilogue.add, w.clip = r.add, NULL
         w.has_epilogue = w.epilogue.steps > 0 or r.add != NULL
         if w.has_epilogue and not self.buffered:
-            w.clip = clip_of(&w.epilogue, r.c, False)
+            w.clip = clip_of(&w.epilogue, False, False)
             if w.clip != NULL and r.add == NULL:
                 w.has_epilogue = False
             else:

@@ -280,8 +280,9 @@ cdef class PixelRows(Executor):
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *y, char *workspace) noexcept nogil:
         """Set what does not depend on the task: the workspace, and the fields of the tile that no task changes."""
         cdef lk_gemm *tile = &s.tile
-        cdef bint adds_to_y = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef bint adds = epilogue != NULL and epilogue.add != NULL and self.accumulates and not self.rounding
         cdef bint adds_narrow = self.adds_narrow and epilogue != NULL and epilogue.add != NULL
+        cdef int64_t residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL else 0
         cdef char *zeros
         cdef int j
         s.y = y
@@ -294,14 +295,13 @@ cdef class PixelRows(Executor):
         s.x_from = s.y_from = s.zero_tap = 0
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and epilogue.add == NULL and epilogue.scale == 1
-                    and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
-        s.clip = clip_of(epilogue, epilogue.add if adds_narrow else y,
-                         self.cols > self.g.oc and (not self.rounding or self.narrow))
+                    and (epilogue.steps == 0 or clip_of(epilogue, False, False) != NULL))
+        s.clip = clip_of(epilogue, adds or adds_narrow, self.cols > self.g.oc and (not self.rounding or self.narrow))
         if self.rounding and epilogue != NULL and ((epilogue.add != NULL and not adds_narrow) or self.integers):
             s.clip = NULL
         if epilogue != NULL:
             s.after = epilogue[0]
-            if adds_to_y:
+            if adds:
                 s.after.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
         if self.integers:  # the padding holds the zero point, which is in the epilogue
@@ -309,7 +309,7 @@ cdef class PixelRows(Executor):
             tile.zero = zeros
             if not self.rounding:
                 epilogue = NULL
-        s.epilogue = epilogue
+        s.epilogue = NULL if adds and epilogue != NULL and epilogue.steps == 0 else epilogue
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
         tile.kb, tile.kb_last = self.kb // self.kr, self.kb_last // self.kr
         tile.chunk, tile.period = self.chunk, self.period
@@ -328,12 +328,11 @@ cdef class PixelRows(Executor):
             tile.blocks, tile.kb, tile.kb_last = 1, self.depth // self.taps, self.depth // self.taps
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
-        tile.accumulate, tile.out = adds_to_y, NULL
-        tile.residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
+        tile.accumulate, tile.out = adds, NULL
         tile.residual = adds_narrow and (epilogue.steps == 0 or s.clip != NULL)
         tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL or tile.residual)
+        tile.residual_offset = residual_offset if tile.residual or not self.rounding else 0
         if tile.residual:
-            tile.residual_offset = epilogue.add - y
             s.epilogue = NULL  # the micro-kernel does all of it
 
     cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:

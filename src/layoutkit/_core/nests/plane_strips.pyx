@@ -84,7 +84,7 @@ cdef class PlaneStrips(Executor):
         cdef uint32_t every = (<uint32_t>1 << self.lanes) - 1
         cdef const char *from_
         cdef char *to
-        cdef const void *clip = clip_of(epilogue, NULL, False)
+        cdef const void *clip = clip_of(epilogue, False, False)
         cdef bint joined = self.y_stride[2] == g.out[2] * self.y_item  # rows of a plane, to one row
         s.x_row, s.y_row, s.clip, s.bias, s.positive = self.x_stride[2], self.y_stride[2], clip, NULL, self.positive
         s.x_plane, s.y_plane = self.x_stride[1], self.y_stride[1]

@@ -92,7 +92,7 @@ cdef class Strips(Executor):
         cdef int64_t n, run, chunk, rest, i, j, first, row, count, at, column, pads
         cdef const char *from_
         cdef char *to
-        cdef const void *clip = clip_of(epilogue, NULL, self.padded > self.channels)
+        cdef const void *clip = clip_of(epilogue, False, self.padded > self.channels)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
         cdef bint buffered = self.rounding and epilogue != NULL and clip == NULL
         cdef lk_epilogue f

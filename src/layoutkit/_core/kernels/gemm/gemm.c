@@ -1,6 +1,6 @@
 /* gemm_<mr>x<nr>_<type>: the micro-kernel of most convolutions and products of matrices; see lk_gemm in gemm.h.
  *
- *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
+ *   C[i][j] = (residual[i][j] +) sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
  * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed; long sums are taken in
  * chunks, and added up on the stack. Row pointers are kept there too and read once per 4 k, so there may be more rows than
@@ -140,7 +140,7 @@ LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
     return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->positive));
 }
 
-/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
+/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, the residual, or what C holds. */
 LK_INLINE void begin(vf *acc, vf *total, const int adds, const int chunked, const lk_gemm *g, const int tail, const int mr,
                      const int nv)
 {
@@ -152,10 +152,10 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const int chunked, cons
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
             acc[i * nv + j] = bias_row ? splat(bias_row[i]) : bias_col ? bias_col[j] : (vf){};
-    if (g->resume || (adds && adds_c(g, chunked)))
+    if (g->resume || (adds && begins_with_residual(g, chunked)))
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++) {
-                const char *const c = g->c + g->c_row[i] + g->c_col[j];
+                const char *const c = g->c + g->c_row[i] + g->c_col[j] + (g->resume ? 0 : g->residual_offset);
                 total[i * nv + j] = tail && j == nv - 1 ? load_lanes(c, (1u << tail) - 1) : *(const vf *)c;
                 if (!g->resume && LK_KR != 4)
                     total[i * nv + j] += zero;

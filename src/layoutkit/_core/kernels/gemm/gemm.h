@@ -17,7 +17,7 @@ typedef struct {
     int zero, sign, apart, adds, shifts;
 } __attribute__((aligned(64))) lk_rounding;
 
-/* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
+/* C[i][j] = (residual[i][j] +) sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
  * Units: where the row's `kr` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs
  * and summed in one step: a unit has the bytes of a sum, and C, bias and clip are of the type of sums. In units of four A
@@ -64,21 +64,21 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* the result, bias included, is added to C */
+    int accumulate; /* what is residual_offset bytes from C is added to the result, bias included */
     int resume;     /* C holds the total of earlier taps, of whole periods; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
     int reads_on; /* memory after the rows of A may be read, at their distance, as far as whole tiles of a tile unit reach */
     uint32_t flip;
     int narrow;
-    int residual; /* with narrow: numbers like those of C, residual_offset bytes from it, are added, before clip and pads */
-    int pads;          /* so many of the last columns are stored as 0, whatever their sums; with accumulate C is 0 there */
+    int residual;   /* with narrow: the same of numbers like those of C, before clip and pads */
+    int pads;          /* so many of the last columns are stored as 0, whatever their sums; what is added is 0 there */
     const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
     int64_t to_prefetch_bytes;
     const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
     const int64_t *next_c_row; /* `rows` of them; NULL: none */
-    int64_t residual_offset;   /* bytes from C to the residual, prefetched for reading unless that is C */
+    int64_t residual_offset;   /* bytes from C to the residual, prefetched for reading unless that is C itself */
     const lk_rounding *out;    /* bytes are stored, at c_row and c_col, not sums; or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
