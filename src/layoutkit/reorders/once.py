@@ -19,8 +19,9 @@ VARIANT = "store allxall"  # for all layouts, and among the fastest within the c
 
 
 def reorder_once(array: np.ndarray, src: Layout, dst: Layout, out: np.ndarray) -> None:
-    """Move all of `array` in layout `src` into `out` in layout `dst`, pads being 0: as `reorder` does, but what is small
-    by one variant without comparing it to others.
+    """Move all of `array` in layout `src` into `out` in layout `dst`, pads being 0.
+
+    As `reorder` does, but what is small is moved by one variant, which is not compared to others.
 
     Parameters
     ----------

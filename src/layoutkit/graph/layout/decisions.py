@@ -55,8 +55,9 @@ def _written(value: Any) -> str:
     if value is None or isinstance(value, (bool, int, float, str, bytes, np.generic, np.dtype)):
         return repr(value)
     if isinstance(value, np.ndarray):
-        few = value.nbytes <= MAX_VALUE_BYTES
-        return f"{value.dtype.str}{value.shape}{value.tolist() if few else '..'}"
+        if value.nbytes > MAX_VALUE_BYTES:
+            return f"{value.dtype.str}{value.shape}.."
+        return f"{value.dtype.str}{value.shape}{value.tolist() if value.dtype.hasobject else value.tobytes().hex()}"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_written(x)}" for key, x in value.items()) + "}"
     if isinstance(value, (list, tuple)):
