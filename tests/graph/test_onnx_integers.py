@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from oracle import integers
+from oracle import integers, reference
 
 import layoutkit as lk
 from layoutkit.graph.operators import Unsupported
@@ -156,6 +158,49 @@ def test_filters_with_zero_points(op, zero):
     model = m.model(x, shape)
     compared(model, shape, 0.0501)
     assert op not in lk.onnx.load(model).explain()
+
+
+@given(
+    dtype=st.sampled_from(["uint8", "int8"]), of_filter=st.sampled_from(["uint8", "int8"]), rank=st.integers(1, 3),
+    groups=st.sampled_from([1, 2, 6]), channels=st.integers(1, 3), kernel=st.integers(1, 3), stride=st.integers(1, 2),
+    pad=st.integers(0, 1), auto=st.sampled_from(["NOTSET", "SAME_UPPER", "VALID"]), each=st.booleans(),
+    varying=st.booleans(), fits=st.booleans(), threads=st.integers(1, 2), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_sums_of_integers(
+    dtype, of_filter, rank, groups, channels, kernel, stride, pad, auto, each, varying, fits, threads, seed
+):
+    """ConvInteger to the bit, whose zero point is constant or an input, of filters that are int8 less theirs or not."""
+    m, oc = Made(dtype, seed), channels * groups
+    limits, of_w = np.iinfo(dtype), np.iinfo(of_filter)
+    zeros = m.rng.integers(of_w.min, of_w.max + 1, oc if each else ())
+    spread = m.rng.integers(-60 if fits else -255, 60 if fits else 256, (oc, 6 // groups, *[kernel] * rank))
+    w = np.clip(spread + np.reshape(zeros, (-1, *[1] * (rank + 1)) if each else ()), of_w.min, of_w.max)
+    z, shape = m.rng.integers(limits.min, limits.max + 1), (2, 6, *(7, 5, 4)[:rank])
+    x = m.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    zero = "z" if varying else m.constant(np.array(z, dtype))
+    constants = m.constant(w.astype(of_filter)), zero, m.constant(zeros.astype(of_filter))
+    pads = [min(pad, kernel - 1)] * 2 * rank
+    around = {"pads": pads} if auto == "NOTSET" else {"auto_pad": auto}
+    y = m.add("ConvInteger", "x", *constants, strides=[stride] * rank, group=groups, **around)
+    of = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    values = [helper.make_tensor_value_info(name, of, s) for name, s in (("x", shape), ("z", ()))[: 1 + varying]]
+    result = [helper.make_tensor_value_info(y, TensorProto.INT32, None)]
+    graph = helper.make_graph(m.nodes, "g", values, result, m.constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    network = lk.onnx.load(model, threads=threads)
+    if auto == "SAME_UPPER":
+        out = [-(-n // stride) for n in shape[2:]]
+        total = [max(0, (o - 1) * stride + kernel - n) for o, n in zip(out, shape[2:])]
+        around = [(n // 2, n - n // 2) for n in total]
+    else:
+        around = [(0, 0)] * rank if auto == "VALID" else [(n, n) for n in pads[:rank]]
+    whole = w - np.reshape(zeros, (-1, *[1] * (rank + 1)) if each else ())
+    for step in range(2 if varying else 1):
+        given_ = {"x": x, "z": np.array(z if not step else limits.max, dtype)}
+        (got,) = network.run({k: given_[k] for k in list(given_)[: 1 + varying]}).values()
+        numbers = x.astype(np.float64) - int(given_["z"])
+        want = reference.conv(numbers, whole.astype(np.float64), None, [stride] * rank, around, [1] * rank, groups)
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("op, inputs", [("QLinearAdd", 3), ("QLinearConcat", 6), ("QGemm", 2), ("QLinearSigmoid", 3)])

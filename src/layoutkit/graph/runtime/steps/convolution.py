@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from ....convolutions.transposed_operation import operation
 from ...ir import Node
 from ...layout.costs import arguments, transposed_of
 from ...layout.factors import factors_of
-from ...operators.layouts import layouts_of
+from ...operators import Known
+from ...operators.kernels.convolution import filter_of_integers
+from ...operators.layouts import PLAIN, layouts_of
 from .building import Build, Building
 
 
@@ -60,4 +63,37 @@ def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         program.step(node, lambda slots: op(slots[operand], slots[result], shape=x.shape), (operand,), (result,))
 
 
-BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvTranspose": _transposed}
+def _tap_sums(op: Any, x: Known) -> np.ndarray:
+    """The sums of the taps that lie inside, of each output; one for all of a channel where they are the same."""
+    sums = op(np.ones((1, *x.shape[1:]), x.dtype))
+    first = sums[(slice(None), slice(None), *[slice(0, 1)] * (sums.ndim - 2))]
+    return np.ascontiguousarray(first) if (sums == first).all() else sums
+
+
+def _of_integers(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """A ConvInteger; of a zero point that varies, its product with the sums of the taps inside is subtracted."""
+    known, w = program.known, filter_of_integers(node, program.known)
+    assert w is not None
+    x, zero = known[node.inputs[0]], known[node.inputs[2]] if node.input(2) else None
+    constant = 0 if zero is None else None if zero.value is None else int(zero.value.reshape(()))
+    letters = "DHW"[5 - len(x.shape) :]
+    op = CLASSES[len(letters)](
+        w, layout=f"NC{letters}", filter_layout=f"OI{letters}", dtype=(str(x.dtype), "int32"),
+        zero_point=constant or 0, threads=program.costs.threads, **arguments(node, known),
+    )  # fmt: skip
+    source = program.operand(node.inputs[0], PLAIN)
+    if constant is not None:
+        result = program.result(node.outputs[0], PLAIN)
+        program.operation(node, lambda x, y: bind(op, x, y, None), (source,), (result,))
+        return
+    taps = _tap_sums(op, x)
+
+    def convolve(x: np.ndarray, zero: np.ndarray, y: np.ndarray) -> None:
+        op(x, y)
+        y -= zero.astype(np.int32).reshape(()) * taps
+
+    reads = source, program.operand(node.inputs[2], PLAIN)
+    program.operation(node, lambda *arrays: convolve, reads, (program.result(node.outputs[0], PLAIN),))
+
+
+BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvInteger": _of_integers, "ConvTranspose": _transposed}
