@@ -338,8 +338,8 @@ def test_largest_of_regions(seed, dtype, threads):
             begin, end = (int(math.copysign(math.floor(abs(float(rois[r, k - i])) * 0.5 + 0.5), rois[r, k - i]))
                           for k in (2, 4))  # fmt: skip
             each = np.float32(max(end - begin + 1, 1)) / np.float32(size[i])
-            cuts.append(slice(*(min(max(int(v) + begin, 0), n)
-                                for v in (np.floor(np.float32(p[i]) * each), np.ceil(np.float32(p[i] + 1) * each)))))  # fmt: skip
+            edges = np.floor(np.float32(p[i]) * each), np.ceil(np.float32(p[i] + 1) * each)
+            cuts.append(slice(*(min(max(int(v) + begin, 0), n) for v in edges)))
         window = x[(images[r], slice(None), *cuts)]
         want = window.max((1, 2)) if window.size else np.zeros(3, dtype)
         np.testing.assert_array_equal(got[(r, slice(None), *p)], want)

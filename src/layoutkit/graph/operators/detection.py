@@ -113,10 +113,8 @@ def _max_roi_pool(inputs, attributes, out=None):
     corners = (whole + np.sign(corners) * (np.abs(corners - whole) >= 0.5)).astype(np.int64)
     cuts = []
     for n, m, begin, end in ((x.shape[2], size[0], *corners[:, 1::2].T), (x.shape[3], size[1], *corners[:, ::2].T)):
-        each, parts = (
-            np.maximum(end - begin + 1, 1)[:, None].astype(np.float32) / np.float32(m),
-            np.arange(m, dtype="f4"),
-        )
+        each = np.maximum(end - begin + 1, 1)[:, None].astype(np.float32) / np.float32(m)  # as onnxruntime divides
+        parts = np.arange(m, dtype=np.float32)
         edges = np.floor(parts * each), np.ceil((parts + 1) * each)
         cuts.append(np.stack([np.clip(v.astype(np.int64) + begin[:, None], 0, n) for v in edges], -1))
     y, real = result(out, (len(rois), x.shape[1], *size), x.dtype), as_reals(x)

@@ -50,14 +50,26 @@ def _gathered(x: np.ndarray, at: np.ndarray, y: np.ndarray, attributes: Attribut
     return y
 
 
-def _updated(x, at, updates, y, sizes, reduction):
-    """`y`, which becomes x with updates written to slices of it."""
-    arrays = x, at, updates, y
-    if reduction == "none":
-        arrays = _whole(x), at, _whole(updates), _whole(y)
-    elif x.dtype.name not in REDUCED:
-        raise TypeError(f"{reduction} of {x.dtype}")
-    Slices(*arrays, sizes, 1, prod(at.shape[:-1]), False, reduction, 1)(*arrays)
+def scattering(
+    x: np.ndarray, at: np.ndarray, updates: np.ndarray, y: np.ndarray, attributes: Attributes
+) -> Elements | Slices:
+    """What scatters, for arrays (x, at, updates, y) like these."""
+    reduction = attributes.get("reduction", "none")
+    if attributes["op"] == "ScatterND":
+        return Slices(x, at, updates, y, x.shape[: at.shape[-1]], 1, prod(at.shape[:-1]), False, reduction, 1)
+    axis = normal(attributes.get("axis", 0), x.ndim, attributes["op"])
+    return Elements(x, at, updates, y, axis, reduction, check_threads(attributes.get("threads")))
+
+
+def moved(x: np.ndarray, reduction: str) -> np.ndarray:
+    """An array as scatters take it."""
+    return _whole(x) if reduction == "none" else x
+
+
+def _scattered(x, at, updates, y, attributes):
+    """`y`, which becomes x with updates written to elements or slices of it."""
+    x, updates, into = (moved(a, _reduction(attributes)) for a in (x, updates, y))
+    scattering(x, at, updates, into, attributes)(x, at, updates, into)
     return y
 
 
@@ -116,9 +128,9 @@ def _reduced_narrow(x, at, updates, reduction, y):
     return [y]
 
 
-def _in_nests(x, reduction):
+def in_nests(dtype: np.dtype, reduction: str) -> bool:
     """Whether the nests write updates of a type."""
-    return reduction == "none" or x.dtype.name in REDUCED
+    return reduction == "none" or dtype.name in REDUCED
 
 
 def spread(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> None:
@@ -135,15 +147,12 @@ def spread(x: np.ndarray, at: np.ndarray, y: np.ndarray) -> None:
 @operator("ScatterElements", "Scatter", shape=_elements_shape, into=True)
 def _scatter_elements(inputs, attributes, out=None):
     x, at, updates = _in_order(*inputs)
-    axis = normal(attributes.get("axis", 0), x.ndim, "ScatterElements")
     y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
-    if not _in_nests(x, reduction):
+    if not in_nests(x.dtype, reduction):
         grid = list(np.ogrid[tuple(slice(n) for n in at.shape)])
-        grid[axis] = at
+        grid[normal(attributes.get("axis", 0), x.ndim, "ScatterElements")] = at
         return _reduced_narrow(x, tuple(grid), updates, reduction, y)
-    arrays = x, at, updates, y
-    Elements(*arrays, axis, reduction, check_threads(attributes.get("threads")))(*arrays)
-    return [y]
+    return [_scattered(x, at, updates, y, attributes)]
 
 
 def _nd_shape(node, inputs):
@@ -171,9 +180,9 @@ def _gather_nd(inputs, attributes, out=None):
 def _scatter_nd(inputs, attributes, out=None):
     x, at, updates = _in_order(*inputs)
     y, reduction = result(out, x.shape, x.dtype), _reduction(attributes)
-    if not _in_nests(x, reduction):
+    if not in_nests(x.dtype, reduction):
         return _reduced_narrow(x, tuple(np.moveaxis(at, -1, 0)), updates, reduction, y)
-    return [_updated(x, at, updates, y, x.shape[: at.shape[-1]], reduction)]
+    return [_scattered(x, at, updates, y, attributes)]
 
 
 @operator("ReverseSequence", shape=same_shape, into=True)

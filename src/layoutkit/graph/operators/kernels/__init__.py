@@ -24,6 +24,7 @@ from . import (
     recurrent,
     response,
     rotary,
+    running,
 )  # fmt: skip
 from .base import F32, Kernel
 from .convolution import is_convolution
@@ -34,6 +35,7 @@ __all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matm
 
 FAMILIES = (
     convolution, products, pooling, elementwise, casts, indexed, moves, joins, response, normalise, recurrent, rotary,
+    running,
 )  # fmt: skip
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 

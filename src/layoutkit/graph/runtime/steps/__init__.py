@@ -16,6 +16,7 @@ from . import (
     recurrent,
     response,
     rotary,
+    running,
 )  # fmt: skip
 from .building import LETTERS, Binding, Build, Call, Make, Part, Place, Slots, Step, copying
 
@@ -23,5 +24,6 @@ __all__ = ["BUILDS", "LETTERS", "Binding", "Build", "Call", "Make", "Part", "Pla
 
 FAMILIES = (
     convolution, products, pooling, elementwise, casts, indexed, moves, joins, response, normalise, recurrent, rotary,
+    running,
 )  # fmt: skip
 BUILDS: dict[str, Build] = {op: build for family in FAMILIES for op, build in family.BUILDS.items()}
