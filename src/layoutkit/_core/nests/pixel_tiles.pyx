@@ -24,7 +24,7 @@ from .executor cimport Geometry, ceil_div, geometry_of, share, share_of
 
 
 cdef enum:
-    MAX_LISTED = 2048      # pixels that are sorted: in larger images few are at the border
+    MAX_LISTED = 4096      # pixels that are sorted: in larger images few are at the border
     MAX_WORDS = 16         # of the set of taps, each of 64 taps
     MIN_TILES = 4          # in a period of a large batch, so that its last tile wastes little
     OWN_TILES = 2          # of a thread that has pixels of its own: it reads the whole filter for them
