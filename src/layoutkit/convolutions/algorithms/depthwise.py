@@ -27,6 +27,7 @@ from .base import Algorithm, flops_per_second
 from .strips import Strips
 
 RUN_BYTES = 256  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
+ONE_LANE = 2  # LK_ONE_LANE of depthwise.h: a vector of output channels is all of one group
 WIDEST_BYTES = VECTOR_BYTES[-1]  # of vectors: blocks of fewer channels may share one
 
 
@@ -175,4 +176,6 @@ def _lanes(p: ConvProblem, layout: _Vectors, lanes: int):
         x_lanes = mask(readable)
         x_at = np.ascontiguousarray(p.types.src.itemsize * (windows if block == 1 else windows % block), np.int64)
     full = ((y_lanes == every) & (x_lanes == every).all(1)).astype(np.uint32)
+    if order is not None:
+        full[full.astype(bool) & (order == order[..., :1]).all((1, 2))] = ONE_LANE
     return y_lanes, x_lanes, full, x_at, order

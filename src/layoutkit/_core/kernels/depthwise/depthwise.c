@@ -5,7 +5,7 @@
  * The register tile is two output rows by up to MAX_COLS columns. It stays in registers until all channels and taps are
  * summed, beside the filter's taps of one row of taps. Where neighbouring columns read the same vectors (x_col is
  * `step` taps), each vector is loaded once for all of them. Small groups are the same with the lanes of x permuted:
- * lane i reads channel c of its group.
+ * lane i reads channel c of its group. If a vector is all of one group, that channel is loaded to all lanes.
  * Edges: columns that touch the padding, and a partial last vector, load and store by masks; rows of taps in the
  * padding are skipped, for each output row.
  */
@@ -24,18 +24,21 @@
 #define MAX_KW 7
 
 enum { WHOLE, EDGES, MASKED };
+enum { AS_IS, PERMUTED, ONE_LANE }; /* lanes of x */
 
 static const real zeros[LK_LANES];
 
-/* Loads column i of a row of vectors, at p. With EDGES the first and last columns may be padding. */
+/* Loads column i of a row of vectors, at p, or of a row of single numbers, with its lanes in `order`. With EDGES the first
+ * and last columns may be padding. */
 LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, const int count, const int kw,
-                    const int kind, const uint32_t lanes)
+                    const int kind, const uint32_t lanes, const vi *order, const int spread)
 {
-    if (kind == MASKED)
-        return load_lanes(p, at->x_mask[i] & lanes);
     if (kind == EDGES && (i <= kw / 2 || i >= count - 1 - kw / 2))
         p = at->x_mask[i] ? p : (const char *)zeros;
-    return *(const vf *)p;
+    if (spread == ONE_LANE)
+        return *(const real *)p - (vf){};
+    const vf v = kind == MASKED ? load_lanes(p, at->x_mask[i] & lanes) : *(const vf *)p;
+    return spread ? shuffle_lanes(v, *order) : v;
 }
 
 /* Where the columns of a tile read: row of taps t of output row r begins at x + tap[t] * tap_bytes + r * row. tap_step
@@ -49,7 +52,7 @@ typedef struct {
 /* Adds one row of taps to those of the two output rows for which it is inside the input. */
 LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
                            const real *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
-                           const int kw, const int step, const int kind)
+                           const int kw, const int step, const int kind, const int spread)
 {
     const int count = (cols - 1) * step + kw;
     vf wv[MAX_KW];
@@ -63,9 +66,7 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_dept
         const char *p = x + r * from->row;
 #pragma GCC unroll 32
         for (int i = 0; i < count; i++, p += from->tap_step) {
-            vf xv = column(p, at, i, count, kw, kind, lanes);
-            if (order)
-                xv = shuffle_lanes(xv, *order);
+            const vf xv = column(p, at, i, count, kw, kind, lanes, order, spread);
 #pragma GCC unroll 8
             for (int j = 0; j < cols; j++)
                 if (i >= j * step && i - j * step < kw)
@@ -76,7 +77,8 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_dept
 
 /* Adds 3 x 3 taps that are inside for both output rows: each vector is loaded once for all of them. */
 LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
-                              const real *w, const uint32_t lanes, const vi *order, const int cols, const int kind)
+                              const real *w, const uint32_t lanes, const vi *order, const int cols, const int kind,
+                              const int spread)
 {
     vf wv[3][3];
 #pragma GCC unroll 16
@@ -87,9 +89,7 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_d
         const char *p = x;
 #pragma GCC unroll 32
         for (int i = 0; i < cols + 2; i++, p += from->tap_step) {
-            vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
-            if (order)
-                xv = shuffle_lanes(xv, *order);
+            const vf xv = column(p, at, i, cols + 2, 3, kind, lanes, order, spread);
 #pragma GCC unroll 4
             for (int b = 2; b >= 0; b--)
 #pragma GCC unroll 2
@@ -160,15 +160,17 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
     for (int64_t c = v * depth; c < (v + 1) * depth; c++) {
-        const vi lane = spread ? lane_order(d->order + c * LK_LANES) : (vi){};
-        const vi *order = spread ? &lane : NULL;
+        const vi lane = spread == PERMUTED ? lane_order(d->order + c * LK_LANES) : (vi){};
+        const vi *order = spread == PERMUTED ? &lane : NULL;
         for (int64_t t = 0; t < d->taps; t++, w += row) {
             const char *x = from->x + from->tap[t] * from->tap_bytes + (spread ? d->x_at[c] : v * d->x_vector);
+            if (spread == ONE_LANE)
+                x += d->order[c * LK_LANES] * (int64_t)sizeof(real);
             if (kw == 3 && step == 1 && LK_VB == 64 && d->square && d->square[t]) {
-                square_of_taps(acc, from, at, x, w, d->x_lanes[c], order, cols, kind);
+                square_of_taps(acc, from, at, x, w, d->x_lanes[c], order, cols, kind, spread);
                 t += 2, w += 2 * row;
             } else if (kw) {
-                row_of_taps(acc, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind);
+                row_of_taps(acc, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind, spread);
             } else {
                 any_taps(acc, d, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kind);
             }
@@ -213,7 +215,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     CASE(2, KW, STEP, KIND, SPREAD) CASE(3, KW, STEP, KIND, SPREAD) CASE(4, KW, STEP, KIND, SPREAD)
 #endif
 
-/* A variant does all tiles and vectors: KW taps a row, columns STEP taps apart (0: any); SPREAD: lanes by `order`. */
+/* A variant does all tiles and vectors: KW taps a row, columns STEP taps apart (0: any). */
 #define VARIANT(NAME, KW, STEP, SPREAD) \
     static void NAME(const lk_depthwise *d) \
     { \
@@ -239,6 +241,10 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
                 } \
                 if (how == MASKED) \
                     switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
+                else if (KW && SPREAD && d->full[v] == LK_ONE_LANE && how == EDGES) \
+                    switch (cols) { CASES(KW, STEP, EDGES, SPREAD ? ONE_LANE : AS_IS) } \
+                else if (KW && SPREAD && d->full[v] == LK_ONE_LANE) \
+                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD ? ONE_LANE : AS_IS) } \
                 else if (KW && how == EDGES) \
                     switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
                 else \
@@ -247,15 +253,15 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
         } \
     }
 
-VARIANT(k3s1, 3, 1, 0)
-VARIANT(k3s2, 3, 2, 0)
-VARIANT(k5s1, 5, 1, 0)
-VARIANT(k5s2, 5, 2, 0)
-VARIANT(k7s1, 7, 1, 0)
-VARIANT(any, 0, 0, 0)
-VARIANT(spread_k3s1, 3, 1, 1)
-VARIANT(spread_k3s2, 3, 2, 1)
-VARIANT(spread_any, 0, 0, 1)
+VARIANT(k3s1, 3, 1, AS_IS)
+VARIANT(k3s2, 3, 2, AS_IS)
+VARIANT(k5s1, 5, 1, AS_IS)
+VARIANT(k5s2, 5, 2, AS_IS)
+VARIANT(k7s1, 7, 1, AS_IS)
+VARIANT(any, 0, 0, AS_IS)
+VARIANT(spread_k3s1, 3, 1, PERMUTED)
+VARIANT(spread_k3s2, 3, 2, PERMUTED)
+VARIANT(spread_any, 0, 0, PERMUTED)
 
 LK_INLINE void run(const lk_depthwise *d)
 {

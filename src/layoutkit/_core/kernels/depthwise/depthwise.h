@@ -18,7 +18,8 @@
  * Masks, a bit per lane: of x those of x_mask[j * (step ? step : kw) + b] are read, the others are 0; of y those of
  * y_mask[j] are written. They are as long as the kernel's widest tile needs. `whole`: all bits of both are set.
  * `edges`: all bits of y_mask are set, and those of x_mask too but for some of the first and last kw / 2 + 1, which are
- * 0. Beside that, vector v reads only the lanes x_lanes[v] and writes only y_lanes[v]; `full[v]`: these are all lanes.
+ * 0. Beside that, vector v reads only the lanes x_lanes[v] and writes only y_lanes[v]; `full[v]`: these are all lanes;
+ * LK_ONE_LANE: and each of its orders has the same lane everywhere.
  *
  * square[t], where it is set: taps t .. t + 2 are x_row apart and inside the input for both output rows.
  *
@@ -30,6 +31,7 @@
  * of x_mask (zeros where no bit is set), copy_pixel bytes each, of which copy_bytes[vector] are filled, from
  * x_at[vector][0] on. A copy serves the following vectors too, as far as its bytes suffice.
  */
+enum { LK_ONE_LANE = 2 };
 typedef struct {
     int64_t x, y;
     const uint32_t *x_mask, *y_mask;
