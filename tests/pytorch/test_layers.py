@@ -140,6 +140,18 @@ def test_a_converted_model_trains_alike(form):
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("form", FORMATS[4], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+def test_a_converted_model_is_traced(form, training):
+    torch.manual_seed(0)
+    theirs = nn.Sequential(network(), nn.Unflatten(1, (16, -1)), nn.BatchNorm1d(16)).train(training)
+    ours = torch.fx.symbolic_trace(lkt.convert(copy.deepcopy(theirs)))
+    x = torch.randn(4, 3, 16, 16).to(memory_format=form)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-3, atol=1e-3)
+    for name, buffer in theirs.named_buffers():
+        torch.testing.assert_close(ours.get_buffer(name), buffer, rtol=1e-4, atol=1e-5)
+
+
 def test_a_limit_that_results_have_rounded_stops_gradients():
     x = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16, requires_grad=True)
     add = torch.full_like(x, 9, requires_grad=True)  # beyond the limit, which bfloat16 rounds down

@@ -14,8 +14,8 @@ gradients of a convolution consist of are the gradients of one another.
 Tensors are of the CPU, of float32, float64, float16 or bfloat16; `torch.autocast` casts them as it does for torch's
 convolutions. `torch.ops.layoutkit` has the operators, of which torch knows shapes, strides and gradients: `make_fx`,
 `torch.compile` and `torch.export` keep them in their graphs, tensors of device meta pass through, and
-`torch.fx.symbolic_trace` records calls of `conv` and `conv_transpose`. `torch.func` transforms them (grad, vmap, jvp
-and what is built of these); there is no `torch.jit`.
+`torch.fx.symbolic_trace` records calls of `conv` and `conv_transpose`, and of modules of batch norm. `torch.func`
+transforms them (grad, vmap, jvp and what is built of these); there is no `torch.jit`.
 """
 
 from . import norms, pools  # noqa: F401  (their operators)

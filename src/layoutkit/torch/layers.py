@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.compiler import is_compiling
+from torch.fx import Proxy
 from torch.nn.modules import module as everywhere
 
 from . import functional
@@ -21,7 +22,13 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
     if type(x) is torch.Tensor and functional.is_small(x, functional.FROM_PLAIN):
         return None
     tracks = module.track_running_stats
-    if not module.training or x.dim() < 2 or x.shape[1] != module.num_features or (tracks and module.momentum is None):
+    if (
+        type(x) is Proxy
+        or not module.training
+        or x.dim() < 2
+        or x.shape[1] != module.num_features
+        or (tracks and module.momentum is None)
+    ):
         return None
     module._check_input_dim(x)
     mean, variance = (module.running_mean, module.running_var) if tracks else (None, None)
@@ -31,10 +38,18 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
     return y
 
 
+def _recorded(module: torch.nn.Module, traced: Proxy) -> Proxy:
+    """A call of a module in the graph that `torch.fx.symbolic_trace` makes, as it records those of torch.nn."""
+    tracer: Any = traced.tracer
+    return tracer.create_proxy("call_module", tracer.path_of_module(module), (traced,), {})
+
+
 class _BatchNorm:
     """A batch normalisation of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
+        if type(input) is Proxy:
+            return _recorded(self, input)
         if self.training and type(input) is torch.Tensor and functional.is_small(input, functional.FROM_PLAIN):
             return self._small(input)
         y = _batch_norm(self, input, 0.0) if self.training else None
