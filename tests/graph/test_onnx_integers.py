@@ -160,6 +160,25 @@ def test_filters_with_zero_points(op, zero):
     assert op not in lk.onnx.load(model).explain()
 
 
+@pytest.mark.parametrize("op", ["QLinearConv", "QLinearMatMul"])
+@pytest.mark.parametrize("of_filter, zero", [("uint8", 128), ("uint8", 110), ("int8", 0), ("int8", 5)])
+@pytest.mark.parametrize("each", ["scale", "zero"])
+def test_one_number_for_all_channels_beside_one_for_each(op, of_filter, zero, each):
+    """A scale for each channel and one zero point, or the other way round."""
+    m = Made("uint8")
+    q, y, rank = m.scale(1 / 120, 3), m.scale(0.05, 100), 4 if op == "QLinearConv" else 2
+    w = m.rng.integers(zero - 100, zero + 100, (8, 8, 3, 3)[:rank]).astype(of_filter)
+    scales, zeros = np.linspace(0.005, 0.02, 8, dtype=np.float32), np.full(8, zero, of_filter)
+    if each == "zero":
+        scales, zeros = scales[3], zeros + np.arange(8, dtype=of_filter)
+    else:
+        zeros = zeros[0]
+    w = m.constant(w), m.constant(scales), m.constant(zeros)
+    x = m.add("DequantizeLinear", m.add(op, m.add("QuantizeLinear", "x", *q), *q, *w, *y), *y)
+    shape = (2, 8, 9, 7)[:rank]
+    compared(m.model(x, shape), shape, 0.0501)
+
+
 @given(
     dtype=st.sampled_from(["uint8", "int8"]), of_filter=st.sampled_from(["uint8", "int8"]), rank=st.integers(1, 3),
     groups=st.sampled_from([1, 2, 6]), channels=st.integers(1, 3), kernel=st.integers(1, 3), stride=st.integers(1, 2),

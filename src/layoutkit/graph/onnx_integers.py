@@ -37,9 +37,21 @@ def contributes(*names: str):
 
 def _meant(r, x: str, scale: str, zero: str, **attributes: int) -> str:
     """The numbers that integers stand for."""
+    scale, zero = _alike(r, x, scale, zero)
     name = r.name(x, "meant")
     r.nodes.append(Node("DequantizeLinear", (x, scale, zero), (name,), attributes))
     return name
+
+
+def _alike(r, x: str, scale: str, zero: str) -> tuple[str, str]:
+    """Constant scales and zero points of x, which DequantizeLinear expects to be as many: one is repeated."""
+    values = [r.constants.get(name) for name in (scale, zero)]
+    if any(value is None for value in values) or values[0].size == values[1].size or 1 not in (v.size for v in values):
+        return scale, zero
+    count = max(value.size for value in values)
+    repeated = (np.broadcast_to(value.reshape(-1), (count,)) for value in values)
+    scale, zero = (r.constant(each, x, each.dtype) for each in repeated)
+    return scale, zero
 
 
 def _rounded(r, node: Node, of: Node, x_zero: str, scale: str, zero: str) -> Node:
