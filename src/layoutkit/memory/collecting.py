@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 
 __all__ = ["collection_paused"]
+
+_pausing: set[int] = set()  # threads that will enable it again
 
 
 @contextmanager
@@ -18,8 +22,21 @@ def collection_paused() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
+    _pausing.add(get_ident())
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+        _pausing.discard(get_ident())
+
+
+def _resume_in_child() -> None:
+    """A forked process has none of the other threads."""
+    if _pausing - {get_ident()}:
+        gc.enable()
+    _pausing.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_resume_in_child)
