@@ -48,6 +48,24 @@ LK_INLINE vf spread(const char *a, const vf flip)
 #endif
 }
 
+/* Whether tiles of so many vectors leave it to the multiplication to spread an element of A. On Zen 4 a broadcast
+ * into a register of 64 bytes adds a third to the time of the multiplication after it, and pays only where others
+ * use it again. Of bytes A is the operand that cannot be in memory. */
+#if LK_VB == 64 && LK_KR != 4
+#define SPREADS(nv) ((nv) == 1)
+#if LK_BITS == 64
+#define TO_LANES "%{1to8%}"
+#else
+#define TO_LANES "%{1to16%}"
+#endif
+/* acc += the element at `a` * b, as LK_FMA does it. */
+#define FMA_SPREAD(acc, a, b) \
+    __asm__ volatile(LK_FMA_NAME " %2" TO_LANES ", %1, %0" : "+v"(acc) : "v"(b), "m"(*(const a_unit *)(a)))
+#else
+#define SPREADS(nv) ((void)(nv), 0)
+#define FMA_SPREAD(acc, a, b) ((void)(acc), (void)(a), (void)(b))
+#endif
+
 LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv, const vf flip)
 {
     vf bv[MAX_NV];
@@ -59,6 +77,10 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
     }
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++) {
+        if (SPREADS(nv)) {
+            FMA_SPREAD(acc[i], p[i] + k, bv[0]);
+            continue;
+        }
         vf a = spread(p[i] + k, flip);
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++) {
