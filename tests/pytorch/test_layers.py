@@ -152,6 +152,30 @@ def test_a_converted_model_is_traced(form, training):
         torch.testing.assert_close(ours.get_buffer(name), buffer, rtol=1e-4, atol=1e-5)
 
 
+class _OfAttributes(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x.real)  # which torch.fx records as an object of a subclass of Proxy
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norms_of_attributes_are_traced(training):
+    norm = lkt.convert(nn.Sequential(nn.BatchNorm2d(3)))[0].train(training)
+    traced = torch.fx.symbolic_trace(_OfAttributes(norm))
+    assert [node.op for node in traced.graph.nodes].count("call_module") == 1
+    x = torch.randn(4, 3, 8, 8)
+    torch.testing.assert_close(traced(x), norm(x))
+
+
+def test_a_batch_norm_is_no_module_of_its_own_graph():
+    norm = lkt.convert(nn.Sequential(nn.BatchNorm2d(3)))[0]
+    with pytest.raises(torch.fx.proxy.TraceError):  # as with torch.nn
+        torch.fx.symbolic_trace(norm)
+
+
 def test_a_limit_that_results_have_rounded_stops_gradients():
     x = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16, requires_grad=True)
     add = torch.full_like(x, 9, requires_grad=True)  # beyond the limit, which bfloat16 rounds down

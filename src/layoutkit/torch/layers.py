@@ -23,7 +23,7 @@ def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | No
         return None
     tracks = module.track_running_stats
     if (
-        type(x) is Proxy
+        isinstance(x, Proxy)
         or not module.training
         or x.dim() < 2
         or x.shape[1] != module.num_features
@@ -48,7 +48,7 @@ class _BatchNorm:
     """A batch normalisation of torch.nn, computed by layoutkit where that is faster."""
 
     def forward(self, input):
-        if type(input) is Proxy:
+        if isinstance(input, Proxy) and input.tracer.root is not self:
             return _recorded(self, input)
         if self.training and type(input) is torch.Tensor and functional.is_small(input, functional.FROM_PLAIN):
             return self._small(input)
