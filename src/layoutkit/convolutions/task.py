@@ -66,7 +66,7 @@ class ConvTask(Problem):
 
     `once`: the filter is used in one call only, so packing it is part of the cost. `of_network`: it is a layer, whose
     filter has left the caches when it is read again; and there are no routes that reorder input or result, which the
-    network does, if there are others.
+    network does, if there are others. With either, large filters may be packed as they are: see `Algorithm.read_once`.
     """
 
     problem: ConvProblem
@@ -105,7 +105,7 @@ class ConvTask(Problem):
         p, reasons, supported = self.problem, [], False
         packing = PackTask.of(p) if self.once else None
         for a in ALGORITHMS:
-            a = a.in_network(p) if self.of_network else a
+            a = a.read_once(p) if self.of_network or self.once else a
             if self.algorithm not in (AUTO, a.name) or (self.algorithm == AUTO and a.redundant(p)):
                 continue
             native_rows, why = self._native_rows(a)

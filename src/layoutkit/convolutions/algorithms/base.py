@@ -111,8 +111,8 @@ class Algorithm:
                 return f"its padded copy of the input would take {padded.bytes} bytes"
         return natives or reason or ""
 
-    def in_network(self, p: ConvProblem) -> Algorithm:
-        """What takes its place where the filter has left the caches when it is read again."""
+    def read_once(self, p: ConvProblem) -> Algorithm:
+        """What takes its place where the filter is in no cache when it is read, or is packed for a single call."""
         return self
 
     def redundant(self, p: ConvProblem) -> bool:

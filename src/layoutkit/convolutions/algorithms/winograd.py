@@ -84,7 +84,7 @@ class Winograd(Algorithm):
         self.packs = (len(factors(m)) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
         self._expanding = None if expanded or parts or m in (2, STRIDED) else Winograd(m, True)
 
-    def in_network(self, p: ConvProblem) -> Algorithm:
+    def read_once(self, p: ConvProblem) -> Algorithm:
         if self._expanding is None or p.types.name != "f32":
             return self
         tiles, _, filter_bytes = _counts(p, self.m)

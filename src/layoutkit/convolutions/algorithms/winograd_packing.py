@@ -14,11 +14,12 @@ PACKED_AT_ONCE = 1 << 12  # weights of each tap, so that their products stay in 
 
 def pack_taps(w: np.ndarray, groups: int, panels: int, kernel: Kernel) -> np.ndarray:
     """Pieces (O, I/G, pieces, 3 or 1, 3) -> [G][panels][pieces][channels][taps][nr]."""
-    w = np.ascontiguousarray(w).reshape(groups, w.shape[0] // groups, *w.shape[1:3], w.shape[3] * w.shape[4])
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:3], w.shape[3] * w.shape[4])
     packed = empty((groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
     of_filters = -(-w.shape[1] // kernel.nr)
     packed[:, of_filters:] = 0  # panels of pads
-    reorder(w, "abcde", f"aBdce{kernel.nr}b", out=packed[:, :of_filters], shape=w.shape)
+    way = slice(None, None, -1 if w.strides[4] < 0 else 1)  # reversed taps are written backwards
+    reorder(w[..., way], "abcde", f"aBdce{kernel.nr}b", out=packed[:, :of_filters, :, :, way], shape=w.shape)
     return packed
 
 
