@@ -185,6 +185,23 @@ def test_lengths_of_a_cache_that_vary():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("length", "total", "message"), [
+    (6, 6, r"by seqlens_k: \[6\], expected 0 to 5"),
+    (-2, 6, r"by seqlens_k: \[-2\]"),
+    (2**31 - 2, 6, "by seqlens_k"),
+    (5, 2**31 - 1, "total_sequence_length: 2147483647, expected 0 to 6"),
+    (5, -1, "total_sequence_length: -1"),
+])  # fmt: skip
+@pytest.mark.parametrize("constants", [[], ["lengths", "total"]])
+def test_lengths_that_there_cannot_be(length, total, message, constants):
+    arrays = {name: np.ones((1, 1, 32), np.float32) for name in "qkv"}
+    arrays |= {name: np.ones((1, 2, 5, 16), np.float32) for name in ("pk", "pv")}
+    arrays |= {"lengths": np.array([length], np.int32), "total": np.array([total], np.int32)}
+    proto, inputs = model("GroupQueryAttention", arrays, constants, ["y", "nk", "nv"], num_heads=2, kv_num_heads=2)
+    with pytest.raises(ValueError, match=message):
+        lk.onnx.load(proto).run(inputs)
+
+
 @pytest.mark.parametrize(("op", "places", "attributes"), [
     ("RotaryEmbedding", "xxss", {"num_heads": 1, "scale": 2.0}),
     ("RotaryEmbedding", "xxxx", {}),

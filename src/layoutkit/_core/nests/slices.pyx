@@ -78,7 +78,8 @@ cdef void reduce_bytes(char *y, const char *u, int64_t count, int type_number, i
 
 
 cdef class Slices(Operation):
-    """Slices of an array by tuples of indices, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with the updates written there.
+    """Slices of an array by tuples of indices, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with the
+    updates written there.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import operator, required
+from .base import operator, required, same_shape
 
 
 class Sizes(NamedTuple):
@@ -193,3 +193,12 @@ def _rotary_embedding(inputs, attributes):
     a, b = (heads[..., half] for half in pair)
     y[..., pair[0]], y[..., pair[1]] = a * cos - b * sin, a * sin + b * cos
     return [np.ascontiguousarray(y.swapaxes(1, 2)) if x.ndim == 4 else y.reshape(x.shape)]
+
+
+@operator("Within", shape=same_shape)
+def _within(inputs, attributes):
+    """Numbers of a caller that may be 0 to `most` and nothing else; `of` says what they are."""
+    x, most = inputs
+    if x.size and not 0 <= x.min() <= x.max() <= most:
+        raise ValueError(f"{attributes['of']}: {x.tolist()}, expected 0 to {int(most)}")
+    return [x]
