@@ -27,7 +27,7 @@ REFUSED = {
 
 # Without a case of their own.
 UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "MaxRoiPool", "RecurrentSteps", "Requantise",
-           "Table", "TiledAttention"}  # fmt: skip
+           "Table", "TiledAttention", "Within"}  # fmt: skip
 REQUIRED = """
     Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN Relu LeakyRelu PRelu Elu
