@@ -168,6 +168,7 @@ def test_places_of_pooling(seed, axes, dtype, by_column, threads):
     rng = np.random.default_rng(seed)
     size = rng.integers(1, 12, axes)
     if rng.integers(3) == 0:
+        size = np.minimum(size, 2)
         size[-1] = 600
     kernel, strides, dilations = rng.integers(1, 4, axes), rng.integers(1, 4, axes), rng.integers(1, 3, axes)
     pads = [int(rng.integers(0, k)) for k in (*kernel, *kernel)]
@@ -178,6 +179,7 @@ def test_places_of_pooling(seed, axes, dtype, by_column, threads):
     y, places = ran("MaxPool", [x], threads, **windows, pads=pads, storage_order=int(by_column), indices=True)
     flat = np.arange(x.size).reshape(2, 2, *(size[::-1] if by_column else size))
     flat = flat.transpose(0, 1, *range(axes + 1, 1, -1)) if by_column else flat
+    want, want_places = y.copy(), np.zeros_like(places)  # windows of pads alone may hold anything
     for at in np.ndindex(y.shape):
         best, place = None, 0
         for tap in np.ndindex(*kernel):
@@ -188,8 +190,9 @@ def test_places_of_pooling(seed, axes, dtype, by_column, threads):
             if best is None or value > best or value != value:  # of NaN the last one, as torch
                 best, place = value, flat[(*at[:2], *i)]
         if best is not None:
-            np.testing.assert_array_equal(y[at], best)
-        assert places[at] == place
+            want[at], want_places[at] = best, place
+    np.testing.assert_array_equal(y, want)
+    np.testing.assert_array_equal(places, want_places)
 
 
 @given(SEEDS, st.integers(2, 4), st.sampled_from(TYPES), st.integers(-9, 9), st.booleans(), THREADS)
