@@ -7,6 +7,7 @@ from .operation import Operation
 
 class StepFault(ValueError):
     step: int
+    def __init__(self, step: int, reason: object) -> None: ...
 
 class Context:
     places: int

@@ -81,7 +81,7 @@ def pack(str types, ndarray w, ndarray places, ndarray gh, ndarray gw, ndarray u
         share_out(threads, pack_share, &r)
 
 
-def offsets(ndarray places, ndarray w):
+cdef ndarray offsets(ndarray places, ndarray w):
     """Where the taps at `places` are, in bytes from the first; a zero is where no tap can be."""
     inside = places // w.shape[4] * w.strides[3] + places % w.shape[4] * w.strides[4]
     return np.where(places < 0, NO_TAP, inside)
