@@ -15,6 +15,7 @@ from layoutkit import winograd
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions import order, winograd_matrices
 from layoutkit.convolutions.algorithms import winograd as algorithm
+from layoutkit.convolutions.algorithms.winograd_packing import pack_taps
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask, contiguous
 from layoutkit.convolutions.types import BITS, F32, TYPES, converted
@@ -162,19 +163,39 @@ def test_filters_that_are_expanded(c):
             np.testing.assert_array_equal(*found)
 
 
+@given(
+    st.integers(1, 3), st.integers(1, 70), st.integers(0, 9), st.integers(1, 2), st.sampled_from([1, 3]),
+    st.permutations(range(5)), st.tuples(*[st.sampled_from([1, 2, -1])] * 5),
+)  # fmt: skip
+def test_taps_are_packed_from_any_strides(groups, outputs, channels, depth, rows, order, steps):
+    shape = groups * outputs, channels, depth, rows, 3
+    p = candidates((1, 8, 9, 9), (8, 8, 3, 3), 4, "NHWC", "NHWC", ((0, 0), (0, 0)))[0]
+    kernel = algorithm.Winograd(4, expanded=True).kernels(p)[0]
+    panels = -(-outputs // kernel.nr) + 1
+    memory = np.empty([shape[i] * abs(steps[i]) for i in order], np.float32).transpose(np.argsort(order))
+    w = memory[tuple(slice(None, None, step) for step in steps)]
+    w[...] = np.random.default_rng(outputs).standard_normal(shape)
+    packed = pack_taps(w, groups, panels, kernel)
+    want = np.zeros((groups, panels * kernel.nr, channels, depth, 3 * rows), np.float32)
+    want[:, :outputs] = w.reshape(groups, outputs, channels, depth, 3 * rows)
+    want = want.reshape(groups, panels, kernel.nr, channels, depth, 3 * rows).transpose(0, 1, 4, 3, 5, 2)
+    np.testing.assert_array_equal(packed, want)
+
+
 @pytest.mark.parametrize("ic, oc, size, kernel, expanded", [
     (256, 256, (16, 16), (3, 3), True), (256, 256, (8, 8, 8), (3, 3, 3), True), (1024, 1024, (40,), (3,), True),
     (256, 256, (64, 64), (3, 3), False), (64, 64, (16, 16), (3, 3), False), (256, 256, (9, 9), (1, 1), False),
     (64, 4096, (16, 16), (3, 3), False),
 ])  # fmt: skip
-def test_networks_expand_large_filters_for_few_tiles(ic, oc, size, kernel, expanded):
+def test_large_filters_that_are_read_once_are_expanded_for_few_tiles(ic, oc, size, kernel, expanded):
     padding = tuple((k // 2, k // 2) for k in kernel)
     layout = lk.Layout({1: "NWC", 2: "NHWC", 3: "NDHWC"}[len(size)])
     ones = (1,) * len(size)
     p = ConvProblem(1, ic, oc, size, kernel, ones, padding, ones, 1, layout, layout)
-    found = [c for c in ConvTask(p, 1, of_network=True).candidates() if "F(4,3)" in c.name]
-    assert {c.build().packing.startswith("winograd taps") for c in found} <= {expanded}
-    assert [c.name for c in found] == [c.name for c in ConvTask(p, 1).candidates() if "F(4,3)" in c.name]
+    for read_once in ({"of_network": True}, {"once": True}):
+        found = [c for c in ConvTask(p, 1, **read_once).candidates() if "F(4,3)" in c.name]
+        assert {c.build().packing.startswith("winograd taps") for c in found} <= {expanded}
+        assert [c.name for c in found] == [c.name for c in ConvTask(p, 1).candidates() if "F(4,3)" in c.name]
     assert not any("taps" in c.build().packing for c in ConvTask(p, 1).candidates())
 
 

@@ -204,12 +204,13 @@ def _grouped_attention(r, node: Node) -> Node:
         q, k, v = (made(r, node, "Reshape", part, constant(0, 0, -1)) for part in parts)
     steps, whole = _extent(r, node, q, 1), made(r, node, "Cast", total, to=np.dtype(np.int64))
     whole = made(r, node, "Reshape", whole, r.constant(np.empty(0, np.int64), out))
-    room = made(r, node, "Add", _extent(r, node, past_k, 2), steps) if past_k else steps
+    before = _extent(r, node, past_k, 2) if past_k else ""
+    room = made(r, node, "Add", before, steps) if past_k else steps
     whole = made(r, node, "Within", whole, room, of="total_sequence_length")
     ends = made(r, node, "Reshape", made(r, node, "Cast", lengths, to=np.dtype(np.int64)), constant(-1))
     starts = made(r, node, "Sub", made(r, node, "Add", ends, constant(1)), steps)
     starts = made(r, node, "Where", made(r, node, "Equal", steps, whole), r.constant(0, out), starts)  # of a prompt
-    keys = made(r, node, "Max", _extent(r, node, past_k, 2), whole) if past_k else steps
+    keys = made(r, node, "Max", before, whole) if past_k else steps
     last = made(r, node, "Sub", keys, steps)
     starts = made(r, node, "Within", starts, last, of="keys before the new ones, by seqlens_k")
     ahead = made(r, node, "Add", made(r, node, "Unsqueeze", starts, constant(1)), _counted(r, node, steps))
@@ -224,7 +225,7 @@ def _grouped_attention(r, node: Node) -> Node:
     k, v = (made(r, node, "Transpose", made(r, node, "Reshape", x, constant(0, 0, kv_heads, -1)), perm=[0, 2, 1, 3])
             for x in (k, v))  # fmt: skip
     if past_k:
-        at = _present(r, node, past_k, starts, steps, keys, kv_heads)
+        at = _present(r, node, (before, starts, steps, keys), kv_heads)
         k, v = (made(r, node, "GatherND", made(r, node, "Concat", old, new, axis=2), at, batch_dims=2)
                 for old, new in ((past_k, k), (past_v, v)))  # fmt: skip
     for part, output in zip((k, v), node.outputs[1:3]):
@@ -242,13 +243,16 @@ def _grouped_attention(r, node: Node) -> Node:
     return Node("Reshape", (rows, constant(0, 0, -1)), node.outputs[:1], {}, node.name)
 
 
-def _present(r, node: Node, past: str, starts: str, steps: str, count: str, kv_heads: int) -> str:
-    """Indices of `count` present keys among those of the past and, behind them, new ones: [batch, heads, keys, 1]."""
+def _present(r, node: Node, counts: tuple[str, str, str, str], kv_heads: int) -> str:
+    """Indices of present keys among those of the past and, behind them, new ones: [batch, heads, keys, 1].
+
+    `counts`: the keys of the past, where the new ones of each sequence begin, how many they are, the present keys.
+    """
+    before, starts, steps, count = counts
 
     def constant(*values: int) -> str:
         return r.constant(values, node.outputs[0])
 
-    before = _extent(r, node, past, 2)
     keys = _counted(r, node, count)
     behind = made(r, node, "Sub", keys, made(r, node, "Unsqueeze", starts, constant(1)))
     is_new = made(r, node, "And", made(r, node, "GreaterOrEqual", behind, constant(0)),

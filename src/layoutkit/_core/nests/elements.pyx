@@ -55,7 +55,8 @@ cdef inline void scatter_row(number *y, const int64_t *at, const number *updates
 
 
 cdef class Elements(Operation):
-    """Elements along an axis by indices of their own, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with the updates written there.
+    """Elements along an axis by indices of their own, for arrays (x, at, y), or (x, at, updates, y): then y becomes x with
+    the updates written there.
 
     Parameters
     ----------

@@ -63,6 +63,7 @@ def is_resized(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 
 ORDERS = "Transpose", "DepthToSpace", "SpaceToDepth"
+TAKEN = "Slice", "Pad", "Expand", "Tile"  # by constant indices, as Gather and Resize may be
 
 
 def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -81,7 +82,7 @@ def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 
 KERNELS = {
     **dict.fromkeys(ORDERS, Kernel(is_reordered)),
-    **dict.fromkeys(("Slice", "Pad", "Expand", "Tile"), Kernel(is_taken, strided=True)),
+    **dict.fromkeys(TAKEN, Kernel(is_taken, strided=True)),
     "Resize": Kernel(is_resized, strided=True, any_reals=True),
     "ChannelShuffle": Kernel(is_shuffle),
 }

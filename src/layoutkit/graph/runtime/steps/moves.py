@@ -17,7 +17,7 @@ from ....reorders.binding import compiled
 from ...ir import Node
 from ...layout.factors import array_type
 from ...operators.indices import in_layout, indices_of
-from ...operators.kernels.moves import ORDERS
+from ...operators.kernels.moves import ORDERS, TAKEN
 from ...operators.layouts import LAST, PLAIN, layouts_of
 from ...operators.moves import order_of
 from ...operators.resize import resized, sampling_weights
@@ -106,7 +106,7 @@ def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 
 BUILDS: dict[str, Build] = {
-    **dict.fromkeys(("Slice", "Pad", "Expand", "Tile"), take),
+    **dict.fromkeys(TAKEN, take),
     **dict.fromkeys(ORDERS, _order),
     "Resize": _resize,
     "ChannelShuffle": _shuffle,
