@@ -1,11 +1,10 @@
 """Every fast path forced in turn: algorithm, kernel, instruction set, kind of store, threads. Results are equal."""
 
-import itertools
-
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
 from oracle import reference
+from random_cases.deciding import forget
 
 import layoutkit as lk
 from layoutkit.choosing.costfile import Cost
@@ -15,13 +14,11 @@ THREADS = (1, 2, 3)
 
 
 def decide(plan, candidate):
-    """Let the table say that `candidate` is the fastest."""
-    cost_table.record(plan.title, candidate.name, Cost(next(_less), 1.0, 0.0, 1))
+    """Let the table, which says nothing else, say that `candidate` is the fastest."""
+    forget()
+    cost_table.record(plan.title, candidate.name, Cost(1e-12, 1.0, 0.0, 1))
     for step in candidate.steps:
         cost_table.record(step.problem.key, step.name, Cost(1e-12, 1.0, 0.0, 1))
-
-
-_less = (1e-8 / (i + 1) for i in itertools.count())
 
 
 def every_way(plan):

@@ -17,7 +17,7 @@ from layoutkit._core.runtime import registry
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 
-FORGET = 50  # decisions, after which the cost table is emptied: neighbours in it cost time
+FORGET = 5  # decisions, after which the cost table is emptied: after each, all neighbours in it are estimated anew
 shared = False  # whether other threads of the process run cases meanwhile
 _made = 0
 
@@ -79,6 +79,12 @@ def any_costs(seed: int | None) -> Iterator[None]:
         lk.tuning(before)
 
 
+def forget() -> None:
+    """Empty the cost table."""
+    cost_table._unsaved.clear()
+    cost_table.generation += 1
+
+
 def let_one_decide(rng: np.random.Generator, plan) -> str:
     """Make the cost table believe that a random candidate of `plan` is the fastest; returns its name."""
     global _made
@@ -87,8 +93,7 @@ def let_one_decide(rng: np.random.Generator, plan) -> str:
         return plan.choices[0].candidate.name
     _made += 1
     if _made % FORGET == 0:
-        cost_table._unsaved.clear()
-        cost_table.generation += 1
+        forget()
     cost_table.record(plan.title, candidate.name, Cost(1e-9, 1e-9, 0.0, 1))
     for step in candidate.steps:
         cost_table.record(step.key, step.name, Cost(1e-12, 1e-12, 0.0, 1))
