@@ -1,7 +1,7 @@
 """Run by test_leaks.py under fail_alloc.c: every allocation of an operation fails in turn.
 
-Where there are thousands (planning makes that many Python objects) some of them, evenly, more in CI: all with
-LAYOUTKIT_LONG_TESTS.
+Where there are thousands (planning makes that many Python objects) some of them, evenly, others in each run, more in
+CI: all with LAYOUTKIT_LONG_TESTS.
 Each time the operation must raise or, where whoever asked for memory can do without, give the right result; what it
 left allocated must be gone after the next call that succeeds, to the last block of what the compiled modules asked for.
 It must be MemoryError that it raises, but where Python and numpy themselves make another error of theirs (os.stat says
@@ -12,6 +12,7 @@ import ctypes
 import gc
 import json
 import os
+import random
 import sys
 
 import numpy as np
@@ -36,7 +37,7 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
 # Allocations of one operation that are failed.
-MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 500 if os.environ.get("CI") else 150
+MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 300 if os.environ.get("CI") else 150
 # what the machine is, the table that comes with the package
 KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
 
@@ -102,7 +103,8 @@ def sweep(operation, planned, ours, most=MOST):
     if not planned:
         forget()
     total = attempt(operation, 0, ours)[2]
-    points = range(1, total + 1, -(-total // most) or 1)
+    step = -(-total // most) or 1
+    points = range(random.randint(1, step), total + 1, step)
     for n in points:
         if not planned:
             forget()
@@ -134,7 +136,7 @@ def main():
     ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
         most = MOST // 10 if operation is a_table_that_is_read else MOST
-        sweep(operation, known, ours, min(most, 1000))  # what is made once, as the traceback's own modules
+        sweep(operation, known, ours, min(most, 150))  # what is made once, as the traceback's own modules
         settle(operation)
         before, blocks = shim.lk_in_use(), shim.lk_blocks()
         for _ in range(AGAIN if ours else 1):

@@ -69,7 +69,7 @@ def calls():
 @pytest.mark.parametrize("name", calls())
 def test_thousands_of_calls_keep_nothing(name):
     call = calls()[name]
-    n = 10_000 if LONG else 2_000
+    n = 4_000 if LONG else 2_000
     for _ in range(50):
         call()
     gc.collect()

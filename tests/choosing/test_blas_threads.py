@@ -75,6 +75,7 @@ def test_between_threads_the_smallest_limit_holds(three):
 @pytest.mark.parametrize("seed", range(3))
 def test_many_threads_that_come_and_go_leave_the_limit_as_it_was(three, seed):
     errors = []
+    held = ThreadpoolController().select(user_api="blas")  # found once: that takes longer than all else here
 
     def work(rng):
         try:
@@ -85,7 +86,7 @@ def test_many_threads_that_come_and_go_leave_the_limit_as_it_was(three, seed):
                         stack.enter_context(
                             blas_threads.single_threaded() if rng.random() < 0.2 else blas_threads.limited(n)
                         )
-                        assert max(blas()) <= 4
+                        assert max(p["num_threads"] for p in held.info()) <= 4
                         time.sleep(rng.random() * 1e-3)
                     if rng.random() < 0.3:
                         raise ZeroDivisionError
