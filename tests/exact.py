@@ -3,7 +3,15 @@
 from decimal import Decimal, localcontext
 
 DIGITS = 70
-DIGITS_BESIDE_1 = 400  # where 1 is added to denormals and taken away again
+BESIDE_1 = {
+    "elu",
+    "tanh",
+    "softplus",
+    "mish",
+    "erf",
+    "selu",
+    "celu",
+}  # 1 is added to small numbers and taken away again
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 FAR = 6  # from where the continued fraction of erfc converges fast; below, 1 - erf keeps enough digits
 
@@ -20,6 +28,8 @@ def erfc(z):
     term = total = z
     for n in range(1, 250):
         term *= 2 * z * z / (2 * n + 1)
+        if total + term == total:
+            break
         total += term
     return 1 - 2 / PI.sqrt() * (-z * z).exp() * total
 
@@ -72,9 +82,19 @@ FUNCTIONS = {
 }
 
 
+def digits(name, x):
+    """How many are needed for a result of `DIGITS`."""
+    if name not in BESIDE_1:
+        return DIGITS
+    below_1 = -x.adjusted() if x else 0
+    return DIGITS + max(below_1, int(-x / 2), 0)  # e^x has half as many zeros as -x, or fewer
+
+
 def activated(name, x, *numbers):
     """The activation of each float of `x`, with its numbers, as Decimals."""
-    with localcontext() as context:
-        context.prec = DIGITS_BESIDE_1 if name in ("elu", "tanh", "softplus", "mish", "erf", "selu", "celu") else DIGITS
-        numbers = [Decimal(float(v)) for v in numbers]
-        return [FUNCTIONS[name](Decimal(float(v)), *numbers) for v in x]
+    numbers, results = [Decimal(float(v)) for v in numbers], []
+    for v in x:
+        v = Decimal(float(v))
+        with localcontext(prec=digits(name, v)):
+            results.append(FUNCTIONS[name](v, *numbers))
+    return results

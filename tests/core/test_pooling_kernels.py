@@ -3,7 +3,7 @@
 import harness
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS
+from conftest import WHOLE_ISAS, fewer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
@@ -45,6 +45,7 @@ usual = st.builds(
 @given(st.tuples(st.just(1), st.integers(1, 50), st.sampled_from([1, 9, 17, 40, 90, 128, 1024])), usual,
        st.integers(1, 20), st.integers(1, 70), st.booleans(), st.sampled_from([0, 0, 1, 3]),
        st.integers(0, 99))  # fmt: skip
+@fewer(3)
 def test_usual_windows(kernel, end, shape, windows, rows, cols, means, special, seed):
     check(kernel, end, shape, *windows, rows, cols, means, special, seed)
 
@@ -53,6 +54,7 @@ def test_usual_windows(kernel, end, shape, windows, rows, cols, means, special, 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 @given(st.tuples(st.integers(0, 3), st.integers(1, 9), st.integers(1, 90)), axes, axes, st.integers(1, 6),
        st.integers(1, 70), st.booleans(), st.sampled_from([0, 0, 1, 3]), st.integers(0, 99))  # fmt: skip
+@fewer(3)
 def test_pooling_of_planes(kernel, end, shape, height, width, rows, cols, means, special, seed):
     check(kernel, end, shape, height, width, rows, cols, means, special, seed)
 
@@ -96,6 +98,7 @@ def stored(x, kernel):
        st.sampled_from([(2, 2), (3, 1), (3, 2), (5, 1), (4, 1), (2, 1), (3, 4), (7, 2)]), st.sampled_from([1, 1, 1, 2]),
        st.integers(-1, 4), st.integers(1, 9), st.booleans(), st.sampled_from([0, 0, 1, 3]),
        st.integers(0, 99))  # fmt: skip
+@fewer(3)
 def test_pooling_of_pixels(kernel, end, shape, window, dilation, before, cols, means, special, seed):
     rng = np.random.default_rng(seed)
     most = 1 if means and kernel.types == "bf16" else 9  # sums are exact
