@@ -1,5 +1,6 @@
 """Every translation of an ATen operator gives what torch gives, and no operator of its graph stays torch's."""
 
+from functools import cache
 from math import prod
 
 import pytest
@@ -14,12 +15,13 @@ from layoutkit.torch.translation import decompositions  # noqa: E402
 
 ops = torch.ops.aten
 T = torch.randn
+taken_apart = cache(decompositions)  # torch takes a tenth of a second to list them
 
 
 def planned(function, *inputs):
     """The plan of a function of tensors."""
     plain = torch.func.functionalize(lambda *given: function(*given))  # as torch.export does
-    root = make_fx(plain, decomposition_table=decompositions(), tracing_mode="fake")(*inputs)
+    root = make_fx(plain, decomposition_table=taken_apart(), tracing_mode="fake")(*inputs)
     return Plan(root, "float32")
 
 
