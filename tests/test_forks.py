@@ -134,7 +134,7 @@ def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
 
 def test_a_share_of_the_campaign():
     done = subprocess.run(
-        [sys.executable, str(STRESS / "forks.py"), "--forks", "100" if LONG else "40", "--seconds", "15", "--json"],
+        [sys.executable, str(STRESS / "forks.py"), "--forks", "60" if LONG else "40", "--seconds", "15", "--json"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import fewer, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
@@ -30,6 +30,7 @@ def test_any_transposed_convolution(seed):
 @given(st.data())
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 @pytest.mark.parametrize("isa", registry.isas())
+@fewer(2)
 def test_bytes_are_made_in_registers(isa, data):
     """Of tiles of any size: ragged channels and rows, dense and blocked destinations with pads, short sums."""
 
@@ -71,6 +72,7 @@ def test_bytes_are_made_in_registers(isa, data):
 @given(st.data())
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 @pytest.mark.parametrize("isa", registry.isas())
+@fewer(2)
 def test_groups_of_whole_units(isa, data):
     """Of 4, 8 and 16 channels, side by side in vectors, the last of which is not full."""
 

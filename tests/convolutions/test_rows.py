@@ -7,7 +7,7 @@ from itertools import groupby
 import harness
 import numpy as np
 import pytest
-from conftest import EMULATED, using_isa
+from conftest import EMULATED, fewer, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
@@ -136,6 +136,7 @@ def test_what_a_row_needs_of_a_is_a_matter_of_where_it_lies(monkeypatch, alignme
 @pytest.mark.parametrize("isa", registry.isas() + EMULATED)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8", "int8"])
 @given(st.data())
+@fewer(4)
 def test_rows_of_pixels_longer_than_a_tile(dtype, isa, data):
     """A run of pixels without padding may fill a tile, of up to 32 rows, or several."""
     width, kernel, before = data.draw(st.integers(1, 100)), data.draw(st.integers(1, 3)), data.draw(st.integers(0, 2))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import fewer
 from graphs import graphs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from layoutkit.graph.runtime import runs
 
 @pytest.mark.parametrize("shared", [0, runs.SHARED_WORKSPACE_BYTES])
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
+@fewer(2)
 def test_planned_equals_unplanned(shared, graph, layouts, threads, seed):
     x = np.random.default_rng(seed).uniform(-1, 1, graph.inputs["x"].shape).astype(graph.inputs["x"].dtype)
     with np.errstate(all="ignore"):
@@ -61,6 +63,7 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
 
 
 @given(graphs(), st.sampled_from([0, 1, 12]))
+@fewer(2)
 def test_the_assignment_is_the_least_though_few_reorders_get_a_cost(graph, rounds):
     from layoutkit.graph.layout import problem
     from layoutkit.graph.layout.costs import Costs
@@ -105,6 +108,7 @@ def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_
 
 
 @given(graphs(), st.sampled_from(NAMES))
+@fewer(2)
 def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
     from layoutkit.graph.layout.costs import Costs
     from layoutkit.graph.layout.plan import choose_layouts

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from conftest import fewer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,7 @@ def brought(values, maker, readers, moves):
 @pytest.mark.parametrize("few", [0, 1, problem.FEW_READERS, 9])
 @pytest.mark.parametrize("entries", [1, assign.MAX_TABLE])
 @given(tensors())
+@fewer(3)
 def test_tensors_of_many_readers_are_brought_to_each_layout_once(few, entries, case):
     seconds, all_tensors = case
     sizes, factors = [3] * len(seconds), [Factor((v,), np.array(s)) for v, s in enumerate(seconds)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import fewer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
@@ -195,6 +196,7 @@ def test_pooling_of_integers(op, dtypes, same, shape, kernel, stride, pad, insid
     relu=st.booleans(), zero=st.integers(-9, 9), layouts=st.sampled_from([None, *NAMES]), threads=st.integers(1, 2),
     seed=st.integers(0, 99),
 )  # fmt: skip
+@fewer(2)
 def test_transposed_convolutions_of_integers(
     dtype, groups, channels, each, kernel, stride, dilation, pad, more, rank, bias, relu, zero, layouts, threads, seed
 ):

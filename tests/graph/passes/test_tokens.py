@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import fewer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
@@ -54,6 +55,7 @@ def check(graph, x, dtype="float32", tolerance=1e-4):
     st.integers(1, 2), st.lists(st.integers(1, 6), min_size=2, max_size=3), st.sampled_from([1, 3, 8, 20]),
     st.sampled_from(["float32", "bfloat16"]),
 )  # fmt: skip
+@fewer(2)
 def test_they_are_beside_the_image(images, size, channels, dtype):
     graph, x = block(images, size, channels), numbers(0, images, int(np.prod(size)), channels)
     check(graph, x, dtype, 1e-4 if dtype == "float32" else 0.05)

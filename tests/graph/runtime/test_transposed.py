@@ -1,7 +1,7 @@
 """Transposed convolutions in networks: every attribute, layout and number of threads, what is fused into them."""
 
 import numpy as np
-from conftest import NEST_ISAS, using_isa
+from conftest import NEST_ISAS, fewer, using_isa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
@@ -57,6 +57,7 @@ def wanted(x, w, b, given, pads, extra):
 
 
 @given(transposed(), st.sampled_from(LAYOUTS), st.sampled_from(NEST_ISAS), st.integers(1, 3), st.booleans())
+@fewer(2)
 def test_any_node(case, layouts, isa, threads, special):
     given, shape, filters, pads, extra = case
     rng = np.random.default_rng(0)
