@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
@@ -456,18 +457,26 @@ class Job(ctypes.Structure):
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
-@pytest.mark.parametrize("what", ["reorder", "convolution"])
-def test_forks_of_c_beside_threads_of_c(what, tmp_path):
-    library = tmp_path / "forks.so"
-    source = Path(__file__).parent / "forks.c"
+def test_forks_of_c_beside_threads_of_c(tmp_path):
+    """In a process of its own: a fork takes as long as the memory of the tests so far is large."""
+    library, tests = tmp_path / "forks.so", Path(__file__).parent
+    source = tests / "forks.c"
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-pthread", "-o", str(library), str(source)], check=True)
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import test_api; test_api.fork_beside_threads(sys.argv[2])"
+    done = subprocess.run([sys.executable, "-c", program, str(tests), str(library)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def fork_beside_threads(library):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, 64, 70, 66), np.float32)
     w = rng.standard_normal((8, 64, 3, 3), np.float32)
-    if what == "reorder":
-        code, plan = planned(reorder_spec("NCHW", "NHWC", x.shape, threads=2))
-    else:
-        code, plan = planned(conv_spec(w, x=x.shape, threads=2))
+    for spec in (reorder_spec("NCHW", "NHWC", x.shape, threads=2), conv_spec(w, x=x.shape, threads=2)):
+        fork_beside_threads_of(spec, x, library)
+
+
+def fork_beside_threads_of(spec, x, library):
+    code, plan = planned(spec)
     assert code == OK and api.threads(plan) == 2
     want = np.zeros(api.dst_bytes(plan), np.uint8)
     assert run(plan, x, want) == OK
@@ -475,7 +484,7 @@ def test_forks_of_c_beside_threads_of_c(what, tmp_path):
         execute=ctypes.cast(api.execute, c_void_p), plan=plan, src=x.ctypes.data, want=want.ctypes.data,
         dst_bytes=want.nbytes, workspace_bytes=api.workspace(plan),
     )  # fmt: skip
-    assert ctypes.CDLL(str(library)).lk_test_forks(byref(job), 100 if LONG else 30) == 0
+    assert ctypes.CDLL(library).lk_test_forks(byref(job), 100 if LONG else 30) == 0
     api.free(plan)
 
 

@@ -52,14 +52,7 @@ def test_gradients_are_compared(tmp_path, cache_dir):
 def test_steps_of_training_are_compared(tmp_path, cache_dir):
     pytest.importorskip("torch", reason="the extra compare")
     file = tmp_path / "out.json"
-    command = [
-        sys.executable,
-        str(BENCH / "training.py"),
-        "--size",
-        "64",
-        "--batch",
-        "4",
-    ]  # normalised over some pixels
+    command = [sys.executable, str(BENCH / "training.py"), "--size", "32", "--batch", "4"]
     done = subprocess.run([*command, "--rounds", "1", "--layouts", "NHWC", "--json", str(file)], capture_output=True,
                           text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr

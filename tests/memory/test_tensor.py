@@ -348,25 +348,25 @@ def test_read_only_memory_is_not_handed_to_those_who_are_not_told():
 
 TORCH = """
 import numpy as np, torch, layoutkit as lk
-x = lk.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3)[{}], "nc")
-for operation in (x.torch, lambda: torch.from_dlpack(x)):
-    try:
-        operation()
-    except BufferError as error:
-        print(error)
-print(torch.from_dlpack(x, copy=True).tolist(), "alive")
+for steps in (np.s_[::-1], np.s_[:, ::-1], np.s_[::-1, ::-2]):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)[steps]
+    x, refused = lk.Tensor(array, "nc"), []
+    for operation in (x.torch, lambda: torch.from_dlpack(x)):
+        try:
+            operation()
+        except BufferError as error:
+            refused.append("negative strides" in str(error))
+    assert refused == [True, True]
+    assert torch.from_dlpack(x, copy=True).tolist() == array.tolist()
+print("alive")
 """
 
 
-@pytest.mark.parametrize("steps", ["::-1", ":, ::-1", "::-1, ::-2"])
-def test_torch_is_not_given_negative_strides(steps):
+def test_torch_is_not_given_negative_strides():
     """It would end the process (std::terminate in its capsule's consumer)."""
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", TORCH.format(steps)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    *refused, last = done.stdout.splitlines()
-    want = eval(f"values((2, 3), np.float32)[{steps}] - 1").tolist()
-    assert len(refused) == 2 and all("negative strides" in line for line in refused) and last == f"{want} alive"
+    done = subprocess.run([sys.executable, "-c", TORCH], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 def test_torch_is_not_given_what_it_must_not_write():
