@@ -1,5 +1,6 @@
 import contextlib
 import fcntl
+import gc
 import os
 import random
 import signal
@@ -78,6 +79,17 @@ class Turnstile:
 
 
 turnstile = Turnstile(os.environ["PYTEST_XDIST_TESTRUNUID"]) if "PYTEST_XDIST_WORKER" in os.environ else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """No garbage is looked for among the million objects that modules and tests are: neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
