@@ -37,7 +37,7 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
 # Allocations of one operation that are failed.
-MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 300 if os.environ.get("CI") else 150
+MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 200 if os.environ.get("CI") else 150
 # what the machine is, the table that comes with the package
 KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
 

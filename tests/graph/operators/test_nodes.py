@@ -132,9 +132,12 @@ def close(got, want, name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # divisions by zero and the like, as the cases have them
 @pytest.mark.parametrize("layouts", [None, *NAMES[1:]])
 def test_node_cases(layouts):
+    """All of them in the layouts of least cost; in those that are asked for, each body of a function in one of both."""
     found, _ = cases()
     done, refused, wrong = 0, Counter(), []
-    for name, graph, inputs, outputs in found:
+    for i, (name, graph, inputs, outputs) in enumerate(found):
+        if "_expanded" in name and layouts in NAMES and i % 2 == NAMES.index(layouts) % 2:
+            continue
         try:
             got = Model(graph, threads=1, layouts=layouts).run(inputs)
             for tensor, want in outputs.items():
