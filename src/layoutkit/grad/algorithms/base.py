@@ -14,7 +14,7 @@ from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
 from ...formats.layout import Layout
 
-MIN_SLAB_PIXELS = 4096
+MIN_SLAB_PIXELS = 3072
 MAX_SLABS = 16
 MAX_SLABS_BYTES = 64 << 20  # of the sums of all slabs
 SIGNAL_SECONDS = 0.05  # between checks for signals
@@ -69,9 +69,13 @@ class Algorithm(Protocol):
 
 
 def slabs_of(p: ConvProblem) -> int:
-    """The number of slabs of pixels: it depends on the problem alone, and so do the results."""
+    """The number of slabs of pixels, a power of two: threads share them evenly, and prefetch all channels of a pixel.
+
+    It depends on the problem alone, and so do the results.
+    """
     filter_bytes = p.types.sum.itemsize * p.oc * (p.ic // p.groups) * p.taps
-    return max(1, min(p.n * prod(p.out) // MIN_SLAB_PIXELS, MAX_SLABS, MAX_SLABS_BYTES // max(1, filter_bytes)))
+    slabs = max(1, min(p.n * prod(p.out) // MIN_SLAB_PIXELS, MAX_SLABS, MAX_SLABS_BYTES // max(1, filter_bytes)))
+    return 1 << (slabs.bit_length() - 1)
 
 
 def chunks_of(seconds: float) -> int:
