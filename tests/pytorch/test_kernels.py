@@ -6,11 +6,13 @@ import weakref
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra torch")
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch  # noqa: E402
-from layoutkit.torch import kernels, norms, pools  # noqa: E402
+from layoutkit.torch import kernels, norms, pools, small  # noqa: E402
 
 OPERATORS = torch.ops.layoutkit
 FORMATS = torch.contiguous_format, torch.channels_last
@@ -38,6 +40,65 @@ def test_of_a_problem_only_numbers_change(form, dtype):
             for a, c in zip(got, step(x, w, b, torch.nn.functional.conv2d, **options)):
                 torch.testing.assert_close(a, c, **near)
                 assert a.shape != x.shape or a.stride() == c.stride()
+
+
+@st.composite
+def layers(draw):
+    rank, groups = draw(st.sampled_from([1, 2, 2, 3])), draw(st.sampled_from([1, 1, 2]))
+
+    def each(lo, hi):
+        return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
+
+    return dict(
+        size=each(5, 9), kernel=each(1, 3), stride=each(1, 3), padding=each(0, 2), dilation=each(1, 2), groups=groups,
+        channels=(groups * draw(st.integers(1, 9)), groups * draw(st.integers(1, 9))), n=draw(st.integers(1, 3)),
+        dtype=draw(st.sampled_from([torch.float32, torch.float64])), threads=draw(st.integers(1, 2)),
+        formats=draw(st.tuples(st.booleans(), st.booleans())),
+        large=draw(st.sampled_from([None, 2.0**60, float("inf"), float("nan")])),
+    )  # fmt: skip
+
+
+@given(layers())
+def test_repeated_calls_look_at_the_values_of_their_filters(c):
+    options = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
+    (ic, oc), rank, threads = c["channels"], len(c["size"]), torch.get_num_threads()
+    last = {2: torch.channels_last, 3: torch.channels_last_3d}.get(rank, torch.contiguous_format)
+    forms = [last if is_last else torch.contiguous_format for is_last in c["formats"]]
+    rng, theirs = torch.Generator().manual_seed(0), getattr(torch.nn.functional, f"conv{rank}d")
+    torch.set_num_threads(c["threads"])
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(small, "calls", None)  # which keep small calls elsewhere
+            for turn in range(4):
+                x = torch.randn(c["n"], ic, *c["size"], generator=rng).to(c["dtype"], memory_format=forms[0])
+                w = torch.randn(oc, ic // c["groups"], *c["kernel"], generator=rng)
+                w = w.to(c["dtype"], memory_format=forms[1])
+                b = torch.randn(oc, generator=rng).to(c["dtype"])
+                is_large = turn == 2 and c["large"] is not None
+                if is_large:
+                    w[(-1, 0, *(k // 2 for k in c["kernel"]))] = c["large"]
+                found = step(x, w, b, layoutkit.torch.conv, **options)
+                kept = dict(kernels._kept)
+                kernels._kept.clear()
+                fresh = step(x, w, b, layoutkit.torch.conv, **options)
+                kernels._kept.update(kept)
+                torch.testing.assert_close(found, fresh, rtol=0, atol=0, equal_nan=True)
+                if not is_large:
+                    exact = step(x.double(), w.double(), b.double(), theirs, **options)
+                    exact = [t.detach().to(c["dtype"]) for t in exact]
+                    torch.testing.assert_close([t.detach() for t in found], exact, rtol=1e-4, atol=1e-4)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_repeated_calls_are_watched(monkeypatch):
+    monkeypatch.setattr(small, "calls", None)
+    x, w, b = torch.randn(2, 4, 9, 9), torch.randn(6, 4, 3, 3), torch.randn(6)
+    step(x, w, b, layoutkit.torch.conv)
+    step(x, w, b, layoutkit.torch.conv)
+    with lk.profile() as seen:
+        step(x, w, b, layoutkit.torch.conv)
+    assert {"conv2d", "conv_transpose2d", "grad.conv2d_weight"} <= {event.operation for event in seen.events}
 
 
 def test_other_strides_of_the_same_shape_are_another_problem():

@@ -36,6 +36,7 @@ from .task import PackTask
 from .types import check_type
 
 C = TypeVar("C", bound=type)
+Repeated = Callable[[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray], None]
 _CACHES = "_packed", "_bound", "_by_layout", "_routes"  # of objects
 
 

@@ -155,6 +155,8 @@ class Filter(CheckedAttributes):
         self.__dict__.update(checked.__dict__)
         self.shared = checked if shared else None
         self.strided = strided
+        dims = [factor.dim for factor in self.w_layout.factors]
+        self._axes = [dims.index(dim) for dim in range(rank + 2)] if self.w_layout.is_plain else None
         self.w = self.ordered(array)
         self.activation = activation
         if self.types.integers:
@@ -178,9 +180,8 @@ class Filter(CheckedAttributes):
     def ordered(self, w: np.ndarray) -> np.ndarray:
         """The caller's filter as (O, I/groups, *k): contiguous, or a view of the caller's memory if that is allowed."""
         if not self.is_oihw:
-            if self.strided and self.w_layout.is_plain:
-                dims = [factor.dim for factor in self.w_layout.factors]
-                return w.transpose([dims.index(dim) for dim in range(w.ndim)])
+            if self.strided and self._axes is not None:
+                return w.transpose(self._axes)
             w = reorder(w, self.w_layout, _OIHW[len(self.kernel)], shape=self.shape)
         return w if self.strided else np.ascontiguousarray(w)
 

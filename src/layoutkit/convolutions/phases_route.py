@@ -31,15 +31,16 @@ class PhasesRoute:
 
     def __init__(self, task: TransposedTask, arrays: Arrays, compiled: bool = False) -> None:
         self.task, self.arrays = task, arrays
-        src, dst = task.native
+        src, dst = self.inside = task.native  # the layouts between which phases run
+        self.inner = task.inner
         x_strides, y_strides = arrays
-        converts = task.inner != task.types
+        converts = self.inner != task.types
         self.reorders_x, self.reorders_y = src != task.src or converts, dst != task.dst or converts
         if self.reorders_x:
-            x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
+            x_strides = contiguous_strides(src, task.x_shape, self.inner.src.itemsize)
         if self.reorders_y:
-            y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
-        self.native = placeholder(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)  # what phases write
+            y_strides = contiguous_strides(dst, task.y_shape, self.inner.dst.itemsize)
+        self.native = placeholder(dst.physical_shape(task.y_shape), self.inner.dst, y_strides)  # what phases write
         self.steps: list[tuple[SubConvolution, ConvRoute]] = [
             (part, best_route(choice, Arrays(x_strides, self.native[part.outputs].strides), compiled))
             for part, choice in zip(task.convolutions, task.tasks())
@@ -48,9 +49,9 @@ class PhasesRoute:
 
     def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
         """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
-        task, (src, dst) = self.task, self.task.native
-        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self.reorders_x else 0
-        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self.reorders_y else 0
+        task, (src, dst) = self.task, self.inside
+        x_bytes = prod(src.physical_shape(task.x_shape)) * self.inner.src.itemsize if self.reorders_x else 0
+        y_bytes = prod(dst.physical_shape(task.y_shape)) * self.inner.dst.itemsize if self.reorders_y else 0
         tensors = 0 if epilogue is None else len(epilogue.tensors)
         most = 0
         for part, route in self.steps:
@@ -64,16 +65,16 @@ class PhasesRoute:
         zeros = f.bias is None and f.epilogue is None and not f.types.integers and part.taps is None
         if zeros and not part.accumulates and not self.compiled and not self.pads:
             return None
-        elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
+        elements, w = (self.task.types.elements[1], self.inner.elements[1]), part.filter(f.w)
         if elements[0] != elements[1]:
             w = converted(np.ascontiguousarray(w), *elements)
         return step.pack(w, f.bias_over(w) if part.bias else None)
 
     def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
-        task, (src, dst) = self.task, self.task.native
+        task, (src, dst) = self.task, self.inside
         memory = Workspace(workspace)
-        outer, native = task.types.elements, task.inner.elements
+        outer, native = task.types.elements, self.inner.elements
 
         def reordered(a, layouts, shape, elements, out):
             dtype = conversion_of(elements)
@@ -82,18 +83,20 @@ class PhasesRoute:
             return out
 
         if self.reorders_x:
-            to = memory.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
+            to = memory.array(src.physical_shape(task.x_shape), self.inner.src if outer != native else x.dtype)
             x = reordered(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
         inner = y
         if self.reorders_y:
-            inner = memory.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
+            inner = memory.array(dst.physical_shape(task.y_shape), self.inner.dst if outer != native else y.dtype)
             if add is not None:
                 add = reordered(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
         tensors = [] if epilogue is None else list(epilogue.tensors)
         if inner is not y:
             to_inner = (task.dst, dst), task.y_shape, (outer[3], native[3])
             tensors = [reordered(t, *to_inner, memory.array(inner.shape, inner.dtype)) for t in tensors]
-        elif any(part.accumulates for part, _ in self.steps):  # partial sums in `y` would overwrite a tensor there
+        elif tensors and any(
+            part.accumulates for part, _ in self.steps
+        ):  # they would overwrite a tensor in `y`
             tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
         for (part, route), filters in zip(self.steps, packed):
             to = inner[part.outputs]
@@ -112,7 +115,7 @@ class PhasesRoute:
     def compiled_steps(self, packed: Sequence, epilogue: Epilogue | None) -> tuple[list[tuple], int]:
         """The steps of a call with packed filters and biases, as `TransposedConvolution` has them, and the bytes of the
         workspace that they keep."""
-        task, (src, dst) = self.task, self.task.native
+        task, (src, dst) = self.task, self.inside
         steps: list[tuple] = []
         source, to, kept = (SRC, 0), (DST, 0), 0
         x, y = (placeholder(layout.physical_shape(shape), dtype, strides) for layout, shape, dtype, strides in (

@@ -17,7 +17,7 @@ from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
-from ..choosing.watching import watched
+from ..choosing.watching import watched, watchers
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
@@ -28,6 +28,7 @@ from ..signatures import like, with_parameters
 from .algorithms import AUTO
 from .calls import (
     ConvolutionBase,
+    Repeated,
     bind_epilogue,
     call_info,
     check_workspace,
@@ -145,6 +146,24 @@ class _ConvTranspose(ConvolutionBase):
             Of a convolution without one.
         """
         return self._with_weights(_as_convolution(w, *self._filter_form), bias)
+
+    def repeatable(self, x: np.ndarray, out: np.ndarray) -> Repeated:
+        """Calls on arrays like these over other filters: a function of (x, w, bias, out), none of which it checks."""
+        form = strides_key(x, out), self._filter.shape_of(x, None)
+
+        def computed(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: np.ndarray) -> None:
+            op = self.over(w, bias)
+            f = op._filter
+            key = *form, check_threads(self._threads), cost_table.generation, registry.isa()
+            route, depends_on_values = self._routes.get(key, (None, True))
+            if route is None or watchers or (depends_on_values and not f.is_ordinary):
+                op(x, out)
+                return
+            with at_most(self._threads):
+                packed = [route.pack(part, step, f) for part, step in route.steps]
+            route.run(x, packed, out, f.epilogue, None)
+
+        return computed
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output, in pixels by axis.
@@ -360,10 +379,11 @@ def _as_convolution(w: np.ndarray, layout: Layout, shape: tuple[int, ...], group
     `by_phase`: phases read some of its taps each, so outputs are innermost in memory.
     """
     rank = len(shape)
-    if by_phase and groups == 1 and prod(shape[2:]) > 1:
-        if layout.is_plain and layout.factors[-1].dim == 0:
-            dims = [f.dim for f in layout.factors]
-            return w.transpose([dims.index(dim) for dim in range(rank)])
+    by_phase = by_phase and prod(shape[2:]) > 1
+    if groups == 1 and layout.is_plain and (not by_phase or layout.factors[-1].dim == 0):
+        dims = [f.dim for f in layout.factors]
+        return w.transpose([dims.index(dim) for dim in range(rank)])
+    if by_phase and groups == 1:
         taps = "cde"[: rank - 2]
         by_taps = reorder(w, layout, Layout(f"{taps}ba"), shape=shape)
         return by_taps.transpose(rank - 1, rank - 2, *range(rank - 2))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
+from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
-from ..choosing.watching import watched
+from ..choosing.watching import watched, watchers
 from ..convolutions.calls import call_info, check_workspace, plan_of
 from ..convolutions.filter import call_key, check_dimensions
 from ..convolutions.order import reproducible
@@ -168,10 +171,24 @@ def repeatable(
     """`conv2d_weight` of arrays like these: a function of `x`, `grad_output` and a result of the right shape and type,
     none of which it looks at."""
     kept = checked(what, rank, x, weight_size, grad_output, WeightAttributes(**attributes), False)
+    arrays = Arrays(x.strides, grad_output.strides)
     kept = kept._replace(x=None, dy=None)
+    sums = kept.problem.fits and prod(kept.size) > 0
+    planned: tuple[Any, ...] = (None, None, None)
 
     def computed(x: np.ndarray, grad_output: np.ndarray, out: np.ndarray) -> None:
-        _compute(kept._replace(x=x, dy=grad_output), out, None, 0.0, check_threads(threads))
+        nonlocal planned
+        count = check_threads(threads)
+        if watchers or not sums:
+            _compute(kept._replace(x=x, dy=grad_output), out, None, 0.0, count)
+            return
+        key = count, cost_table.generation, registry.isa()
+        found, route, written = planned
+        if found != key:
+            route = best_sums(_task(kept, count), arrays)
+            written = Written.of(route, kept)
+            planned = key, route, written
+        written.write(route(x, grad_output, None), out, 0, count)
 
     return computed
 
@@ -193,22 +210,46 @@ class Sums(Protocol):
     def __call__(self, x: np.ndarray, y: np.ndarray, workspace: np.ndarray | None = None) -> np.ndarray: ...
 
 
+class Written(NamedTuple):
+    """How sums become a gradient: all that does not depend on the numbers."""
+
+    gradient: WeightGradient
+    sums: Layout
+    shape: tuple[int, ...]
+    layout: Layout  # of the gradient, as they are written to it
+    grouped: bool  # whether sums have an axis of groups
+    number: tuple[str, str] | None  # the conversion
+
+    @classmethod
+    def of(cls, route: Sums, g: WeightGradient) -> Written:
+        """That of the sums of a route."""
+        number = conversion_of(({4: "f32", 8: "f64"}[g.problem.types.wide.sum.itemsize], g.element))
+        if g.problem.groups == 1 and route.layout.block(0) == 1:
+            return cls(g, without_groups(route.layout), route.shape[1:], g.layout, False, number)
+        return cls(
+            g, route.layout, route.shape, split_groups(g.layout) if g.layout.is_plain else g.layout, True, number
+        )
+
+    def write(self, sums: np.ndarray, out: np.ndarray, beta: float, threads: int) -> None:
+        """Write sums to `out`, plus `beta` times what is there."""
+        g, layout, shape = self.gradient, self.sums, self.shape
+        out = out.view(dtype_of(g.element))  # bfloat16 may be held as bits
+        if not self.grouped:
+            sums = sums[0]
+        elif g.layout.is_plain:
+            out = _split(out, g)
+        else:
+            order = Layout("abcde"[: len(g.size)])
+            plain = empty(g.size, sums.dtype, g.what)
+            reorder(sums, layout, split_groups(order), shape=shape, out=plain.reshape(shape), threads=threads)
+            sums, layout, shape = plain, order, g.size
+        reorder(sums, layout, self.layout, shape=shape, out=out, dtype=self.number, threads=threads, beta=beta)
+
+
 def write_sums(route: Sums, g: WeightGradient, workspace, out: np.ndarray, beta: float, threads: int) -> None:
     """Sum a gradient, and write it to `out` in its layout and type."""
-    sums, layout, shape = route(g.x, g.dy, workspace), route.layout, route.shape
-    sum_type = {4: "f32", 8: "f64"}[sums.itemsize]
-    out = out.view(dtype_of(g.element))  # bfloat16 may be held as bits
-    number = conversion_of((sum_type, g.element))
-    if g.problem.groups == 1 and layout.block(0) == 1:
-        sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], g.layout, out
-    elif g.layout.is_plain:
-        dst, to = split_groups(g.layout), _split(out, g)
-    else:
-        order = Layout("abcde"[: len(g.size)])
-        plain = empty(g.size, sums.dtype, g.what)
-        reorder(sums, layout, split_groups(order), shape=shape, out=plain.reshape(shape), threads=threads)
-        sums, layout, shape, dst, to = plain, order, g.size, g.layout, out
-    reorder(sums, layout, dst, shape=shape, out=to, dtype=number, threads=threads, beta=beta)
+    sums = route(g.x, g.dy, workspace)
+    Written.of(route, g).write(sums, out, beta or 0, threads)
 
 
 def _split(out: np.ndarray, g: WeightGradient) -> np.ndarray:

@@ -89,7 +89,8 @@ def _conv(x, w, bias, *attributes) -> torch.Tensor:
         options |= {"layout": src.layout, "out_layout": dst.layout, "filter_layout": filters.layout}
         rank, biases = x.dim() - 2, None if bias is None else memory(bias)
         CONVOLUTIONS[rank](src.array, filters.array, biases, out=dst.array, **options)
-        _keep(key, convolutions.CLASSES[rank].once(filters.array, **options).emptied(), y, src, filters, dst)
+        op = convolutions.CLASSES[rank].once(filters.array, **options).emptied()
+        _keep(key, op.repeatable(src.array, dst.array), y, src, filters, dst)
     return y
 
 
@@ -100,8 +101,7 @@ def _keep(key: tuple, run: Any, result: torch.Tensor, *views: Any) -> None:
 
 def _convolved(kept: Repeatable, x, w, bias, channels_last: bool) -> torch.Tensor:
     y, (src, filters, dst) = new(x, kept.shape, channels_last), kept.forms
-    op = kept.run.over(filters.array(w), None if bias is None else memory(bias))
-    op(src.array(x), dst.array(y))
+    kept.run(src.array(x), filters.array(w), None if bias is None else memory(bias), dst.array(y))
     return y
 
 
@@ -134,7 +134,8 @@ def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
                     "output_padding": tuple(n - m for n, m in zip(size, minimal))}  # fmt: skip
         rank, biases = x.dim() - 2, None if bias is None else memory(bias)
         TRANSPOSED[rank](src.array, filters.array, biases, out=dst.array, **options)
-        _keep(key, transposed.CLASSES[rank].once(filters.array, **options).emptied(), y, src, filters, dst)
+        op = transposed.CLASSES[rank].once(filters.array, **options).emptied()
+        _keep(key, op.repeatable(src.array, dst.array), y, src, filters, dst)
     return y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd, prod
 
 import numpy as np
@@ -211,11 +212,10 @@ class PixelSums(_Sums):
         [G][panels][nr] or None."""
         columns, per_group = columns_of(p), p.oc // p.groups
         panels = -(-columns // kernel.nr)
-        plain, layout = filter_layouts(kernel, w.ndim)
         w = w.reshape(p.groups, per_group, *w.shape[1:])
+        plain, layout, physical = _filter_form(kernel.k_step, kernel.kr, kernel.nr, w.shape)
         units = units_of(w.shape[2], kernel) * prod(w.shape[3:])
         packed = empty((p.groups, panels, units, kernel.nr * kernel.kr), w.dtype, "filter")
-        physical = layout.physical_shape(w.shape)
         if physical[1] < panels:  # whole panels of pads only
             packed[:, physical[1] :] = 0
         if w.size:
@@ -254,10 +254,16 @@ class PixelSums(_Sums):
 
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
     """Layouts of a filter (G, O, I, *k): plain, and packed for tiles of pixels; `rank` does not count G."""
-    spatial = "defgh"[: rank - 2]
-    units = kernel.k_step // kernel.kr  # of a K tile
-    blocks = f"{units}c" * (units > 1) + f"{kernel.nr}b" + f"{kernel.kr}c" * (kernel.kr > 1)
-    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}{'C' if kernel.k_step > 1 else 'c'}{blocks}")
+    return _filter_form(kernel.k_step, kernel.kr, kernel.nr, (1,) * (rank + 1))[:2]
+
+
+@lru_cache(maxsize=256)  # filters of training are packed again in each step
+def _filter_form(k_step: int, kr: int, nr: int, shape: tuple[int, ...]) -> tuple[Layout, Layout, tuple[int, ...]]:
+    """The layouts of a filter of this shape, and its physical shape in the second."""
+    spatial, units = "defgh"[: len(shape) - 3], k_step // kr  # of a K tile
+    blocks = f"{units}c" * (units > 1) + f"{nr}b" + f"{kr}c" * (kr > 1)
+    packed = Layout(f"aB{spatial}{'C' if k_step > 1 else 'c'}{blocks}")
+    return Layout(f"abc{spatial}"), packed, packed.physical_shape(shape)
 
 
 def padded_bias(p: ConvProblem, bias: np.ndarray | None, columns: int) -> np.ndarray | None:
