@@ -94,9 +94,7 @@ class PhasesRoute:
         if inner is not y:
             to_inner = (task.dst, dst), task.y_shape, (outer[3], native[3])
             tensors = [reordered(t, *to_inner, memory.array(inner.shape, inner.dtype)) for t in tensors]
-        elif tensors and any(
-            part.accumulates for part, _ in self.steps
-        ):  # they would overwrite a tensor in `y`
+        elif tensors and any(part.accumulates for part, _ in self.steps):  # they would overwrite a tensor in `y`
             tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
         for (part, route), filters in zip(self.steps, packed):
             to = inner[part.outputs]
