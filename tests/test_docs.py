@@ -132,7 +132,9 @@ def test_the_readme(tmp_path):
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     module = importlib.import_module(name)
-    assert doctest.testmod(module).failed == 0
+    file = Path(module.__file__)
+    if file.suffix != ".py" or ">>>" in file.read_text(encoding="utf-8"):  # to find nothing takes as long
+        assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("name", layoutkit.__all__)
