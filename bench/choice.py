@@ -43,6 +43,8 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--add", action="store_true", help="with --ship: keep what the package has of other problems")
     p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
                    help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
+    p.add_argument("--share", type=float, default=1.0, metavar="X",
+                   help="with --ship: of how many problems that come with the package otherwise")  # fmt: skip
     p.add_argument("--renew", action="store_true",
                    help="write how far estimates are off today into all tables that come with the package")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
@@ -122,27 +124,25 @@ def measured(todo: list, end: float) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 600, 300, 200  # convolutions, reorders, packings
-MAX_DRAWN = 250, 150  # reorders drawn at random, large and small: 600 large ones choose as well, within 1 %
+SHIPPED = {"conv": 450, "conv of other types": 120, "filter": 150, "reorder": 350, "reorder of much": 150}
 
 
-def of_table() -> tuple[dict, dict]:
-    """A part of the table: its costs, and the machine."""
-    from layoutkit import cost_table
-    from layoutkit.bench.suites import SUITES
-    from layoutkit.choosing import machine
+def kind(key: str) -> str:
+    """Of a problem: the one of `SHIPPED` that its key belongs to."""
+    what = key.partition(" ")[0]
+    return f"{what} of other types" if is_of_other_types(key) else f"{what} of much" if is_large(key) else what
 
-    costs, known = {}, set(cost_table.problems())
-    spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
-    for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
-        some = [case for case in spread if case.kind == kind][:count]
-        costs |= {case.key: cost_table.costs(case.key) for case in some}
-    costs |= {key: cost_table.costs(key) for key in sorted(known) if is_of_other_types(key)}
-    drawn = [key for key in sorted(known - costs.keys()) if key.startswith("reorder ")]
-    for most, size in zip(MAX_DRAWN, (True, False)):
-        some = [key for key in drawn if is_large(key) == size]
-        costs |= {key: cost_table.costs(key) for key in some[:: -(-len(some) // most) or 1]}
-    return costs, machine.identity()
+
+def some_of(costs: dict, share: float) -> dict:
+    """At most a share of `SHIPPED` of each kind, evenly drawn."""
+    kinds = defaultdict(list)
+    for key in sorted(costs):
+        kinds[kind(key)].append(key)
+    drawn = {}
+    for what, of in kinds.items():
+        count = min(len(of), round(share * SHIPPED[what]))
+        drawn |= {key: costs[key] for key in (of[i * len(of) // count] for i in range(count))}
+    return drawn
 
 
 def is_of_other_types(key: str) -> bool:
@@ -162,53 +162,59 @@ def is_large(key: str) -> bool:
 
 
 def of_file(path: Path) -> tuple[dict, dict]:
-    """All of a table's file, or of one that comes with the package."""
+    """The costs and the machine of a table's file, or of one that comes with the package."""
     from layoutkit.choosing import shipped, table
 
     costs = shipped.read(path) if path.suffix == ".txt" else table.read(path)
     return dict(costs), costs.machine
 
 
-def ship(path: Path, add: bool) -> int:
-    """Write a table as the one that comes with the package, or add it to that: what the model can read of it."""
-    from layoutkit._core.runtime import registry
-    from layoutkit.bench.listed import candidates
-    from layoutkit.choosing import machine_profile, model
+def ship(path: Path, add: bool, share: float) -> int:
+    """Write a table as one that comes with the package, or add it to that, without what is no candidate any more."""
+    from layoutkit import cost_table
+    from layoutkit.bench.listed import candidates_of
+    from layoutkit.choosing import machine_profile, packaged
 
-    costs, machine = of_file(path) if path.name else of_table()
-    packaged = model.packaged_file(machine["isa"])
-    if packaged != model.packaged_file(registry.isa()):
-        print(f"{path} is of LAYOUTKIT_ISA={machine['isa']}, this is {registry.isa()}", file=sys.stderr)
-        return 2
+    costs, machine = of_file(path if path.name else cost_table.path)
+    to = path if path.suffix == ".txt" else packaged.path_of(machine["isa"], processor())
+    to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / to.name
     if add:
-        there, machine = of_file(packaged)
+        there, machine = of_file(to)
         large = {key for key in there if is_large(key)} if any(map(is_large, costs)) else set()
         costs = {key: of for key, of in there.items() if key not in large} | costs
     before = sum(map(len, costs.values()))
     kept = {}
     for key, of_problem in costs.items():
-        names = candidates(key)
+        names = candidates_of(machine, key)
         if some := {name: cost for name, cost in of_problem.items() if name in names}:
             kept[key] = some
-    to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / packaged.name
-    to.parent.mkdir(exist_ok=True)
+    lost = before - sum(map(len, kept.values()))
+    kept = some_of(kept, share)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
         machine = machine | {"profile": machine_profile.measure().rounded(3).content}
     write(to, kept, machine)
-    left = before - sum(map(len, kept.values()))
+    write(to, *of_file(to))  # errors of times to three digits, as `renew` writes them
     print(
-        f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; {left} of {before} costs were of no candidate"
+        f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; {lost} of {before} costs were of no candidate"
     )
     return 0
 
 
-def renew() -> None:
-    """Write the tables that come with the package anew, of all instruction sets that this machine has: with the same
-    costs, and how far today's estimates are off."""
-    from layoutkit._core.runtime import registry
-    from layoutkit.choosing import model
+def processor() -> str:
+    """This machine's processor, as tables that come with the package are named: vendor, family and model."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        of = dict(line.split(":", 1) for line in file.read().partition("\n\n")[0].replace("\t", "").splitlines())
+    vendors = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}
+    vendor, family, model = (of[name].strip() for name in ("vendor_id", "cpu family", "model"))
+    return f"{vendors.get(vendor, vendor.lower())}-{family}-{model}"
 
-    for path in sorted({model.packaged_file(isa) for isa in registry.isas()}):
+
+def renew() -> None:
+    """Write the tables that come with the package anew, of all instruction sets that this machine has or emulates:
+    with the same costs, and how far today's estimates are off. Before all others those that the constants are of."""
+    from layoutkit.choosing import packaged
+
+    for path in sorted(packaged.DATA.glob("costs-*.txt"), key=lambda path: packaged.REFERENCE not in path.name):
         write(path, *of_file(path))
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
@@ -231,7 +237,7 @@ def loading() -> None:
 
     from layoutkit import Layout, cost_table
     from layoutkit._core.runtime import registry
-    from layoutkit.choosing import model, shipped
+    from layoutkit.choosing import packaged, shipped
     from layoutkit.choosing.best import choices
     from layoutkit.reorders.problem import ReorderProblem
 
@@ -240,7 +246,7 @@ def loading() -> None:
         print(f"{what:<52}{seconds * {'ms': 1e3, 'us': 1e6}[unit]:8.2f} {unit}")
 
     print_best(f"reading the table, {len(cost_table.problems())} problems", cost_table.load, "ms")
-    path = model.packaged_file(registry.isa())
+    path = packaged.file(registry.isa())
     print_best(f"reading the package's, {len(shipped.read(path))} problems", lambda: shipped.read(path), "ms")
     known = ReorderProblem(Layout("NCHW"), Layout("NHWC"), (1, 64, 56, 56), 4, 1)
     print_best("deciding about a reorder that is known", lambda: choices(known), "us", 10000)
@@ -330,7 +336,7 @@ def main(argv=None) -> int:
     from layoutkit.bench.suites import spread_cases
 
     if args.ship:
-        return ship(args.ship, args.add)
+        return ship(args.ship, args.add, args.share)
     if args.renew:
         renew()
         return 0

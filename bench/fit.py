@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from layoutkit.choosing import machine_profile, model
+from layoutkit.choosing import machine_profile, packaged
 from layoutkit.reorders.costs import Counts, SlabCounts, WindowCounts
 from layoutkit.reorders.estimate import level_of, scales
 from layoutkit.reorders.problem import ReorderProblem
@@ -102,7 +102,7 @@ def main(argv=None) -> int:
     p.add_argument("files", nargs="+")
     p.add_argument("--judge", metavar="FILE")
     args = p.parse_args(argv)
-    with machine_profile.scaled(model.this_machine()):
+    with machine_profile.scaled(packaged.this_machine()):
         return tell(args)
 
 

@@ -3,7 +3,8 @@
 Every table that comes with the package, or is named, holds what all candidates of some problems took on its machine,
 and that machine's profile. Here the problems of one are decided as a user of that processor would have them decided
 with another table in the package: estimates for the profile of the one, corrected by the other. The cost of a pick is
-what the left-out table says it took, over that of the best candidate. Nothing is measured, so any machine can run it.
+what the left-out table says it took, over that of the best candidate. A problem that both tables have does not help
+to decide itself. Nothing is measured, so any machine can run it.
 `--alone`: each problem is decided by all others of its own table, as on a processor like the one that measured it.
 """
 
@@ -16,12 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 
-from layoutkit._core.runtime import registry
-from layoutkit.bench.listed import runnable, with_isa
+from layoutkit.bench.listed import as_on, runnable, with_isa
 from layoutkit.bench.report import geomean
-from layoutkit.choosing import keys, machine_profile, model, shipped
-from layoutkit.choosing.machine import assumed_caches
-from layoutkit.choosing.machine_profile import MachineProfile
+from layoutkit.choosing import keys, model, packaged, shipped
 from layoutkit.convolutions.task import ConvTask
 
 POOR = 1.25  # a pick that takes more times as long as the best
@@ -32,8 +30,6 @@ class Machine:
 
     def __init__(self, path: Path) -> None:
         self.name, self.table = path.stem.removeprefix("costs-"), shipped.read(path)
-        self.profile = MachineProfile.of(self.table.machine.get("profile"))
-        self.caches = dict(enumerate(self.table.machine["caches"], 1))
         self.own_isa = str(self.table.machine["isa"])
         self.isa = runnable(self.own_isa)
 
@@ -44,7 +40,6 @@ class Machine:
 
 def picks(of: Machine, by: Machine) -> Iterator[tuple[str, float, str, str]]:
     """Problem, cost of the pick over the best, pick and best, of every problem that both tables have some like."""
-    assert of.profile and by.profile
     neighbours = {}
     for key in of.table:
         costs = {of.known_as(name): cost.min for name, cost in of.table[key].items()}
@@ -57,7 +52,7 @@ def picks(of: Machine, by: Machine) -> Iterator[tuple[str, float, str, str]]:
             continue
 
         def errors(near: str, itself: str = key) -> Mapping[str, float]:
-            if by is of and near == itself:
+            if near == itself:
                 return {}
             return {by.known_as(name): error for name, error in by.table.log_errors(near).items()}
 
@@ -76,15 +71,10 @@ def kind(key: str) -> str:
 
 def show(of: Machine, by: Machine, worst: int) -> None:
     """Decide the problems of one machine with the table of another, and print by kind what that costs."""
-    assert of.profile and by.profile
     regrets = defaultdict(list)
-    before = registry.use_isa(of.isa)
-    try:
-        with assumed_caches(of.caches), machine_profile.scaled(of.profile.relative_to(by.profile)):
-            for pick in picks(of, by):
-                regrets[kind(pick[0])].append(pick)
-    finally:
-        registry.use_isa(before)
+    with as_on(of.table.machine):
+        for pick in picks(of, by):
+            regrets[kind(pick[0])].append(pick)
     print(f"\n{of.name}'s problems with {'all others' if by is of else f'the table of {by.name}'}")
     for what, found in sorted(regrets.items()):
         ratios = [ratio for _, ratio, _, _ in found]
@@ -101,9 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--alone", action="store_true", help="decide problems by the others of their own table")
     p.add_argument("--worst", type=int, default=0, metavar="N", help="print the N worst picks of each kind")
     args = p.parse_args(argv)
-    machines = [Machine(path) for path in args.tables or sorted(model.DATA.glob("costs-*.txt"))]
-    known = [m for m in machines if m.profile]
-    for of, by in zip(known, known) if args.alone else permutations(known, 2):
+    machines = [Machine(path) for path in args.tables or sorted(packaged.DATA.glob("costs-*.txt"))]
+    for of, by in zip(machines, machines) if args.alone else permutations(machines, 2):
         show(of, by, args.worst)
     return 0
 

@@ -12,7 +12,8 @@ have on average, the better of memcpy and streaming stores; a share is copy time
 each. In the caches the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves lines
 by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the pick's time
 over the best one's is told.
-`--table portable` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of this one.
+`--table portable-amd-26-2` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of
+this one.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ._core.runtime import registry
 from ._core.runtime.quota import NONE, quota
 from .bench import health, table_files
 from .bench.folding import print_folded
-from .choosing import blas_threads, machine, machine_profile, model, progress
+from .choosing import blas_threads, machine, machine_profile, packaged, progress
 from .choosing.costfile import shortened
 from .choosing.table import cost_table, folder, read
 from .config import config
@@ -123,14 +123,14 @@ def cache() -> dict[str, Any]:
     place, active = Path(folder()), registry.isa()
     tables = [{"file": f.name, **_table(f)} for f in sorted(place.glob("costs-*.json"))]
     profile = machine_profile.path(cost_table.path)
-    of = model.packaged(active).machine
+    shipped = packaged.file(active)
     return {
         "folder": str(place),
         "writable": os.access(place, os.W_OK) if place.exists() else os.access(_existing(place), os.W_OK),
         "read_only": cost_table.read_only,
         "tables": tables,
         "profile": str(profile) if machine_profile.read(profile) else None,
-        "shipped": f"{model.packaged_file(active).name}, measured on {of.get('cpu')}" if of else None,
+        "shipped": f"{shipped.name}, measured on {packaged.read(shipped).machine.get('cpu')}" if shipped else None,
     }
 
 

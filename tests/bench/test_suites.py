@@ -3,7 +3,9 @@
 import pytest
 
 from layoutkit.bench.suites import DTYPES, FIVE, FOUR, SUITES, in_types, spread_cases
+from layoutkit.choosing.machine_profile import scaled
 from layoutkit.choosing.model import problem_of
+from layoutkit.choosing.packaged import this_machine
 
 
 def test_a_network_meets_convolutions_reorders_and_filters():
@@ -66,6 +68,7 @@ def test_the_model_sees_every_problem_as_its_candidates_are(name):
     for case in every[:: max(1, len(every) // 40)]:
         problem, features = problem_of(case.key, "any")
         assert lengths.setdefault(case.kind, len(features)) == len(features)
-        estimate = problem.estimates()
-        for c in case.task.candidates():
-            assert c.estimate > 0 and estimate(c.name) == pytest.approx(c.estimate)
+        with scaled(this_machine()):
+            estimate = problem.estimates()
+            for c in case.task.candidates():
+                assert c.estimate > 0 and estimate(c.name) == pytest.approx(c.estimate)

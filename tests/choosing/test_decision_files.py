@@ -57,11 +57,11 @@ def test_nothing_is_found_while_tuning_measures_or_is_off(folder, mode):
 
 
 def test_threads_and_profile_are_part_of_the_key(folder, monkeypatch):
-    from layoutkit.choosing import machine, model
+    from layoutkit.choosing import machine, packaged
     from layoutkit.choosing.machine_profile import UNIT_SCALE
 
     before = decision_files.path_of("a network")
-    monkeypatch.setattr(model, "this_machine", lambda: UNIT_SCALE._replace(stream=2.0))
+    monkeypatch.setattr(packaged, "this_machine", lambda: UNIT_SCALE._replace(stream=2.0))
     other_profile = decision_files.path_of("a network")
     monkeypatch.setattr(machine, "build", lambda: "another")
     assert len({before, other_profile, decision_files.path_of("a network")}) == 3

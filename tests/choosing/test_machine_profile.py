@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import using_isa
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
-from layoutkit.choosing import machine_profile, model
+from layoutkit.choosing import machine_profile, model, packaged, shipped
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.machine_profile import FIGURES, MAX_RATIO, UNIT_SCALE, MachineProfile
 from layoutkit.choosing.ranking import rank
@@ -29,10 +28,11 @@ CONV = ConvTask.parse("conv n1 c64 56x56 o64 k1x1 s1x1 p0+0,0+0 d1x1 g1 NHWC>NHW
 
 @pytest.fixture
 def kept(cache_dir):
-    """Keeps a profile as that of this machine: factors on that of the shipped costs."""
+    """Keeps a profile as that of this machine: factors on that which the constants of estimates are of."""
 
     def keep(**factors):
-        there = MachineProfile.of(model.packaged(registry.isa()).machine["profile"])
+        constants = packaged.path_of(registry.isa().partition("_")[0], packaged.REFERENCE)
+        there = MachineProfile.of(shipped.machine(constants)["profile"])
         here = there._replace(**{name: getattr(there, name) * factor for name, factor in factors.items()})
         machine_profile.save(machine_profile.path(cost_table.path), here)
 
@@ -40,7 +40,9 @@ def kept(cache_dir):
 
 
 def unmeasured():
-    return machine_profile.presumed(registry.isa())
+    """The profile of the table that serves this machine, over that which the constants of estimates are of."""
+    isa = registry.isa()
+    return packaged.relative(isa, MachineProfile.of(packaged.table(isa).machine["profile"]))
 
 
 def seconds(problem):
@@ -63,7 +65,7 @@ def test_it_is_kept_beside_the_table(cache_dir):
     made = MachineProfile(*(1.5 + i for i in range(len(FIGURES))), steps=(("bf16", 0.25), ("s16", 3.0)))
     machine_profile.save(file, made)
     assert machine_profile.read(file) == made
-    assert json.loads(file.read_text())["profile"]["fma_f32"] == 1.5
+    assert json.loads(file.read_text())["profile"][FIGURES[0]] == 1.5
 
 
 def test_the_first_save_measures_it_and_no_other(cache_dir, monkeypatch):
@@ -105,7 +107,7 @@ def test_what_prevents_it_only_leaves_estimates_as_they_are(cache_dir, monkeypat
     monkeypatch.setattr(machine_profile, "measure", nothing)
     assert not measure_once(cost_table.path)
     assert not measure_once(cache_dir / "gone" / "costs-1.json")
-    assert model.this_machine() == unmeasured()
+    assert packaged.this_machine() == unmeasured()
 
 
 @pytest.mark.parametrize(("mode", "measures"), [("measure", True), ("learn", False), ("estimate", False)])
@@ -147,19 +149,22 @@ def test_files_that_hold_none_do_not_count(cache_dir, text):
     file.write_text(text)
     assert machine_profile.read(file) is None
     machine_profile.read.cache_clear()
-    assert model.this_machine() == unmeasured()
+    assert packaged.this_machine() == unmeasured()
 
 
-def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
-    assert model.this_machine() == unmeasured()
+def test_the_scale_is_of_this_machine_over_the_reference(kept):
+    assert packaged.this_machine() == unmeasured()
     kept(stream=2.0, partial=1e9)
-    assert model.this_machine().figures == pytest.approx(UNIT_SCALE._replace(stream=2.0, partial=MAX_RATIO).figures)
+    assert packaged.this_machine().figures == pytest.approx(UNIT_SCALE._replace(stream=2.0, partial=MAX_RATIO).figures)
     before = lk.tuning("off")
-    assert model.this_machine() == unmeasured()  # the same choice every time, whatever was measured
+    assert packaged.this_machine() == unmeasured()  # the same choice every time, whatever was measured
     lk.tuning(before)
 
 
-def test_a_machine_of_half_the_speed_takes_twice_as_long(kept):
+def test_a_machine_of_half_the_speed_takes_twice_as_long(kept, monkeypatch):
+    serving = packaged.file(registry.isa())  # the same table for both
+    monkeypatch.setattr(packaged, "_nearest", lambda isa, here: serving)
+    kept()
     before = seconds(LARGE), seconds(CONV)
     kept(**dict.fromkeys(FIGURES, 2.0))
     after = seconds(LARGE), seconds(CONV)
@@ -181,14 +186,8 @@ def test_a_row_is_as_fast_as_its_peak_row_where_both_machines_know_it(here, ther
         assert flops_per_second(row) == pytest.approx(before / factor)
 
 
-@pytest.mark.parametrize("isa", [*registry.isas(), *registry.isas(emulated=True)])
-def test_a_machine_with_tiles_is_not_taken_for_one_without(cache_dir, isa):
-    with using_isa(isa):
-        assert model.this_machine() == (machine_profile.WITH_TILES if "amx" in isa else UNIT_SCALE)
-
-
 def test_steps_of_tiles_count_as_what_estimates_assume():
-    """The shipped costs are of a machine without; float32 says nothing of them."""
+    """The reference has none; float32 says nothing of them."""
     rows = [k for k in registry.kernels("gemm", all_isas=True) if k.tile.peak in machine_profile.TILE_STEPS]
     ours = UNIT_SCALE._replace(fma_f32=2.0, steps=tuple((t, 3 * x) for t, x in machine_profile.TILE_STEPS.items()))
     for row in rows:
@@ -200,7 +199,10 @@ def test_steps_of_tiles_count_as_what_estimates_assume():
 
 
 @pytest.mark.parametrize(("figure", "problem"), [("fma_f32", CONV), ("stream", LARGE), ("copy_memory", EVEN)])
-def test_a_figure_enters_the_estimates(kept, figure, problem):
+def test_a_figure_enters_the_estimates(kept, monkeypatch, figure, problem):
+    serving = packaged.file(registry.isa())
+    monkeypatch.setattr(packaged, "_nearest", lambda isa, here: serving)
+    kept()
     before = seconds(problem)
     kept(**{figure: 3.0})
     after = seconds(problem)
@@ -215,7 +217,7 @@ def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
     found = []
     for factor in (1.0, 2.0):
         kept(**dict.fromkeys(FIGURES, factor))
-        here = model.this_machine()
+        here = packaged.this_machine()
         with machine_profile.scaled(here):
             errors = model.log_errors(LARGE.key, costs, isa)
         known = model.Neighbours([LARGE.key], "reorder", isa), {LARGE.key: errors}.__getitem__, 1.0

@@ -9,7 +9,7 @@ from problems import Known
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
-from layoutkit.choosing import model, shipped
+from layoutkit.choosing import model, packaged, shipped
 from layoutkit.choosing import table as cost
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.problem import Candidate
@@ -39,7 +39,7 @@ table = cost.cost_table
 
 @pytest.fixture(autouse=True)
 def own_table(cache_dir, monkeypatch):
-    monkeypatch.setattr(model, "packaged", lambda isa: shipped.EMPTY)
+    monkeypatch.setattr(packaged, "read", lambda file: shipped.EMPTY)
     model._packaged.cache_clear()
     yield
     model._packaged.cache_clear()
@@ -100,8 +100,8 @@ def test_in_between_is_in_between():
 
 def test_what_was_measured_here_outweighs_what_came_along(monkeypatch):
     costs = {"point 0.0": {"fast": Cost(16.0, 16.0, 0.0, 1)}}
-    packaged = shipped.Shipped(shipped.dump(costs, {}, lambda key: {"fast": math.log(16.0)}))
-    monkeypatch.setattr(model, "packaged", lambda isa: packaged)
+    theirs = shipped.Shipped(shipped.dump(costs, {}, lambda key: {"fast": math.log(16.0)}))
+    monkeypatch.setattr(packaged, "read", lambda file: theirs)
     model._packaged.cache_clear()
     assert corrections("point 0.5")["fast"] == pytest.approx(16.0, rel=0.005)
     measured(0.0, fast=1.0)
@@ -126,11 +126,11 @@ def test_the_order_of_measuring_does_not_matter():
 
 def test_a_damaged_table_of_the_package_is_said(monkeypatch, tmp_path):
     monkeypatch.undo()
-    monkeypatch.setattr(model, "DATA", tmp_path)
-    model.packaged_file("some").write_text("{}")
-    assert model.packaged("none") == {}
+    monkeypatch.setattr(packaged, "DATA", tmp_path)
+    packaged.path_of("some", "amd-1-1").write_text("{}")
+    assert packaged.table("none") == {}
     with pytest.warns(RuntimeWarning, match="is not used"):
-        assert model.packaged("some") == {}
+        assert packaged.table("some") == {}
 
 
 def test_a_candidate_of_another_kernel_goes_by_those_that_differ_in_that_only():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .._core.runtime import registry
-from ..choosing import machine_profile, model
+from ..choosing import machine_profile, model, packaged
 from ..choosing.costfile import Cost
 from ..choosing.machine import assumed_caches
+from ..choosing.machine_profile import UNIT_SCALE, MachineProfile
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
 from ..convolutions.task import PackTask
@@ -105,21 +107,35 @@ def with_isa(name: str, isa: str, other: str) -> str:
     return " ".join(w.removesuffix(isa) + other if w.endswith(f"_{isa}") else w for w in words)
 
 
+@contextmanager
+def as_on(identity: Mapping[str, Any]) -> Iterator[str]:
+    """Plans and estimates made inside are for the machine of that identity. Gives its instruction set here."""
+    isa = runnable(identity["isa"])
+    profile = MachineProfile.of(identity.get("profile"))
+    scale = packaged.relative(isa, profile) if profile else UNIT_SCALE
+    before = registry.use_isa(isa)
+    try:
+        with assumed_caches(dict(enumerate(identity["caches"], 1))), machine_profile.scaled(scale):
+            yield isa
+    finally:
+        registry.use_isa(before)
+
+
+def candidates_of(identity: Mapping[str, Any], key: str) -> set[str]:
+    """Names of the candidates of a problem on the machine of that identity."""
+    with as_on(identity) as isa:
+        return {with_isa(name, isa, identity["isa"]) for name in candidates(key)}
+
+
 def shipped_log_errors(
     costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, Any], key: str
 ) -> dict[str, float]:
     """log(measured / estimate) of a problem's candidates, estimated for the machine with that identity, where `costs`
     were measured."""
-    caches, isa = dict(enumerate(identity["caches"], 1)), identity["isa"]
-    here = runnable(isa)
-    of_problem = {with_isa(name, isa, here): cost for name, cost in costs[key].items()}
-    before = registry.use_isa(here)
-    try:
-        with assumed_caches(caches), machine_profile.scaled(machine_profile.UNIT_SCALE):
-            errors = model.log_errors(key, of_problem, here)
-    finally:
-        registry.use_isa(before)
-    return {with_isa(name, here, isa): error for name, error in errors.items()}
+    with as_on(identity) as isa:
+        of_problem = {with_isa(name, identity["isa"], isa): cost for name, cost in costs[key].items()}
+        errors = model.log_errors(key, of_problem, isa)
+    return {with_isa(name, isa, identity["isa"]): error for name, error in errors.items()}
 
 
 def shipped_features(key: str) -> Sequence[float]:

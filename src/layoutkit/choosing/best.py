@@ -7,7 +7,7 @@ from . import decision_files, tuning
 from .cache import plans
 from .machine_profile import scaled
 from .measuring import first_use
-from .model import this_machine
+from .packaged import this_machine
 from .problem import Choice, Problem
 from .ranking import rank
 from .table import cost_table

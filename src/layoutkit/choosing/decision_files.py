@@ -21,7 +21,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from . import files, machine, model, tuning
+from . import files, machine, packaged, tuning
 from .machine_profile import scaled
 from .problem import Choice, Problem
 from .ranking import candidates_of
@@ -42,7 +42,7 @@ def path_of(what: str) -> Path | None:
         return None
     import hashlib
 
-    of = f"{VERSION} {json.dumps(machine.identity())} {model.this_machine()} {costs} {what}"
+    of = f"{VERSION} {json.dumps(machine.identity())} {packaged.this_machine()} {costs} {what}"
     return cost_table.path.with_name(f"plan-{hashlib.blake2b(of.encode(), digest_size=16).hexdigest()}.json")
 
 
@@ -123,7 +123,7 @@ class Rankings:
             text = repr(problem)
             choices = _choices(problem, self._found.get(text))
             if choices is not None:
-                with scaled(model.this_machine()):
+                with scaled(packaged.this_machine()):
                     problem.on_ranked(choices)
                 self._choices[problem], self.content[text] = choices, self._found[text]
         return choices

@@ -1,12 +1,12 @@
 """The machine profile: seconds of the simple operations that estimates are made of.
 
-The constants of estimates are those of the machine that the shipped costs were measured on, whose profile comes with
-them. That of this machine is measured in a second and stored beside its cost table: by `python -m layoutkit.bench`, or
-by the first process that saves costs there. `scale` is the ratio of the two, figure by figure: how many times as long
+The constants of estimates are those of one machine (`packaged.REFERENCE`), whose profile comes with its cost table.
+That of this machine is measured in a second and stored beside its cost table: by `python -m layoutkit.bench`, or by the
+first process that saves costs there. `scale` is the ratio of the two, figure by figure: how many times as long
 everything takes here. Corrections by cost tables are relative to that.
 
-Until it is measured a machine counts as the one of the shipped costs. Only one with a tile unit, which that has not,
-cannot be it: it counts as one of its own kind (`WITH_TILES`).
+Until it is measured a machine counts as the one whose table comes with the package and whose rates are most like its
+own (`rates`, `packaged`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from .machine import caches, cores, identity
 
 LINE_BYTES = 64
 FIGURE_SECONDS = 0.06  # of measuring, each
+RATE_SECONDS = 0.5e-3  # the same, where only rates are measured
 LOCK_SECONDS = 0.01  # to wait for another process that measures
 MAX_BYTES = 1 << 16  # of a file that is read
 MAX_RATIO = 1000.0  # of figures of two machines; others are nonsense
 ROUNDS = 20_000  # of FMAs in a burst
+MULTIPLICATION_CYCLES = 3  # of an integer multiplication that waits for the one before it
 LARGE_BYTES = 48 << 20  # of an array in memory, at least; twice the last cache if that is more, up to MAX_LARGE_BYTES
 MAX_LARGE_BYTES = 256 << 20
 
@@ -43,6 +45,7 @@ MAX_LARGE_BYTES = 256 << 20
 class MachineProfile(NamedTuple):
     """Nanoseconds on one core, except `copy_all`."""
 
+    cycle: float  # of the clock
     fma_f32: float  # a vector of fused multiply-adds
     fma_f64: float
     copy_l2: float
@@ -76,6 +79,11 @@ class MachineProfile(NamedTuple):
         return profile if all(isfinite(x) and x > 0 for x in (*profile.figures, *dict(steps).values())) else None
 
     @property
+    def by_name(self) -> dict[str, float]:
+        """All figures."""
+        return {**dict(zip(FIGURES, self)), **dict(self.steps)}
+
+    @property
     def content(self) -> dict[str, Any]:
         """The mapping that `of` reads."""
         return self._asdict() | {"steps": dict(self.steps)}
@@ -100,13 +108,8 @@ def _ratio(a: float, b: float) -> float:
 
 FIGURES = MachineProfile._fields[:-1]  # that every profile has
 UNIT_SCALE = MachineProfile._make((*[1.0] * len(FIGURES), ()))
-# What the constants of rows on tile units stand for (`lane_flops` of kernels.h): no shipped costs have steps of theirs.
+# What the constants of rows on tile units stand for (`lane_flops` of kernels.h): the reference has no tile unit.
 TILE_STEPS = {"bf16_tiles": 2 / 92, "u8s8_tiles": 2 / 92}
-# An Intel Xeon of that rate over an AMD EPYC (Zen 5): 2.9 GHz to 3.8, and VDPBF16PS takes it two cycles of both ports
-# where other multiplications take one of one.
-WITH_TILES = UNIT_SCALE._replace(
-    fma_f32=1.3, fma_f64=1.3, steps=(("bf16", 5.1), ("u8s8", 1.36), ("s16", 1.36), *((t, 1.0) for t in TILE_STEPS))
-)
 _scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 
@@ -114,12 +117,6 @@ def scale() -> MachineProfile:
     """How many times as long each figure is as on the machine that the constants of estimates are of."""
     current = _scale.get()
     return UNIT_SCALE if current is None else current
-
-
-@lru_cache(16)
-def presumed(isa: str) -> MachineProfile:
-    """The scale of a machine that was not measured, from the rows of the instruction set in use."""
-    return WITH_TILES if any(k.types in TILE_STEPS for k in registry.kernels("peak")) else UNIT_SCALE
 
 
 @contextlib.contextmanager
@@ -190,11 +187,6 @@ def measure() -> MachineProfile:
     for x in (src, dst):
         x[...] = 1  # so that its pages exist
 
-    def fma(types: str) -> float:
-        row = registry.best("peak", types)[0]
-        vector = 2 * row.lanes * row.kr
-        return _least(lambda: ROUNDS * vector / limits.fma_peak(1, ROUNDS, types)) / ROUNDS
-
     def copy(size: int, stream: bool = False, threads: int = 1, places: int = 1) -> float:
         """Nanoseconds of a line, at the best of some places, as pages may compete for sets of a cache."""
         size = min(size, large // places) // LINE_BYTES * LINE_BYTES
@@ -217,10 +209,10 @@ def measure() -> MachineProfile:
 
     stride = 4096 + LINE_BYTES
     pages, line = large // stride, (LINE_BYTES, 1, 1)
-    peaks = dict.fromkeys(k.types for k in registry.kernels("peak"))
     return MachineProfile(
-        fma_f32=fma("f32"),
-        fma_f64=fma("f64"),
+        cycle=_cycle(),
+        fma_f32=_step("f32"),
+        fma_f64=_step("f64"),
         copy_l2=copy(sizes[2] // 3, places=4),
         copy_l3=copy(sizes[max(sizes)] // 4),
         copy_memory=copy(large),
@@ -230,13 +222,37 @@ def measure() -> MachineProfile:
         partial=nest("copy", 8, (pages, 48, stride), (48, 1, 1)) / pages,
         element=nest("gather", 32, (pages, stride, 32), (8, 512, 4)) / (8 * pages),
         run=nest("copy", 8, (1000, 104, 40), (40, 1, 1)) / 1000,
-        steps=tuple((types, fma(types)) for types in peaks if types not in ("f32", "f64")),
+        steps=tuple((types, _step(types)) for types in _peak_types() if types not in ("f32", "f64")),
     )
 
 
-def _least(call: Callable[[], float]) -> float:
+@lru_cache(1)
+def rates() -> dict[str, float]:
+    """The figures of the clock and of multiplications, by name, of the instruction set in use when first asked,
+    measured briefly."""
+    names = {"f32": "fma_f32", "f64": "fma_f64"}
+    found = {names.get(types, types): _step(types, RATE_SECONDS) for types in _peak_types()}
+    return found | {"cycle": _cycle(RATE_SECONDS)}
+
+
+def _peak_types() -> dict[str, None]:
+    return dict.fromkeys(k.types for k in registry.kernels("peak"))
+
+
+def _cycle(seconds: float | None = None) -> float:
+    return _least(limits.multiplication, seconds) / MULTIPLICATION_CYCLES
+
+
+def _step(types: str, seconds: float | None = None) -> float:
+    """Nanoseconds of a vector of the peak row of these types."""
+    row = registry.best("peak", types)[0]
+    vector = 2 * row.lanes * row.kr
+    return _least(lambda: ROUNDS * vector / limits.fma_peak(1, ROUNDS, types), seconds) / ROUNDS
+
+
+def _least(call: Callable[[], float], seconds: float | None = None) -> float:
     """Nanoseconds of a call that returns the seconds it took: the least of many."""
-    least, end = inf, time.perf_counter() + FIGURE_SECONDS
+    least, end = inf, time.perf_counter() + (seconds or FIGURE_SECONDS)
     while least == inf or time.perf_counter() < end:
         least = min(least, 1e9 * call())
     return least

@@ -5,10 +5,10 @@ estimates were off for the same candidate on the nearest problems that were meas
 
     log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH_OCTAVES)
 
-over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. The mean correction of
-all candidates there enters with weight `PRIOR_WEIGHT`: it decides for candidates that were never measured nearby,
-unless some were that differ from them in the kernel only, as those of another element type do. Costs measured on this
-machine weigh `OWN_WEIGHT` times those that come with the package, which were measured on another one.
+over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. The mean of those that
+differ from a candidate in the kernel only enters with weight `KERNELS_WEIGHT`, and into that the mean of all candidates
+with `PRIOR_WEIGHT`: they decide for candidates that were never measured nearby. Costs measured on this machine weigh
+`OWN_WEIGHT` times those that come with the package, which were measured on another one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from .._core.runtime import registry
-from . import keys, machine_profile, shipped, tuning
+from . import keys, machine_profile, packaged, shipped
 from .costfile import Cost
 from .problem import Problem
 from .table import cost_table
-from .warn import warn
 
 REACH_OCTAVES = 2.5
-PRIOR_WEIGHT, OWN_WEIGHT = 0.01, 4.0
+PRIOR_WEIGHT, KERNELS_WEIGHT, OWN_WEIGHT = 0.01, 5.0, 4.0
 NEAREST_PROBLEMS = 32
 OFF_RATIO = 1e4  # an estimate that is off by more belongs to another problem: the pair is ignored
 MAX_PROBLEMS = 2048  # considered of a table and operation: more add little, and the search takes longer
-DATA = Path(__file__).parents[1] / "data"
 
 _parsers: dict[str, Callable[[str], Problem]] = {}
 
@@ -62,17 +60,6 @@ def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
         return problem, problem.features()
     except (ArithmeticError, ValueError):  # a key of another version, or an invalid one
         return None
-
-
-def this_machine() -> machine_profile.MachineProfile:
-    """The scale of this machine: its profile over that of the machine which the shipped costs were measured on.
-
-    While one of the two is unknown, and where the cost table does not count, it is what the instruction set tells.
-    """
-    here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
-    shipped_machine = packaged(registry.isa()).machine if here else {}
-    theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
-    return here.relative_to(theirs) if here and theirs else machine_profile.presumed(registry.isa())
 
 
 def log_errors(key: str, costs: Mapping[str, Cost], isa: str) -> dict[str, float]:
@@ -125,30 +112,9 @@ class Neighbours:
         return [(self._keys[i], float(distances[i])) for i in order]
 
 
-def packaged_file(isa: str) -> Path:
-    """The file of the costs that come with the package for an instruction set: one that extends another set for narrow
-    numbers may share that set's."""
-    own = DATA / f"costs-{isa}.txt"
-    extended = DATA / f"costs-{isa.rpartition('_')[0]}.txt"
-    return extended if not own.exists() and extended.exists() else own
-
-
-@lru_cache(8)
-def packaged(isa: str) -> shipped.Shipped:
-    """The costs that come with the package for an instruction set, measured on another machine."""
-    path = packaged_file(isa)
-    try:
-        return shipped.read(path)
-    except FileNotFoundError:
-        return shipped.EMPTY
-    except (OSError, ValueError) as error:
-        warn(f"cost table {path} is not used: {error}")
-        return shipped.EMPTY
-
-
 @lru_cache(16)
-def _packaged(operation: str, isa: str) -> Neighbours:
-    return Neighbours.shipped(packaged(isa), operation, isa)
+def _packaged(operation: str, isa: str, file: Path | None) -> Neighbours:
+    return Neighbours.shipped(packaged.read(file), operation, isa)
 
 
 @lru_cache(16)
@@ -170,9 +136,10 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     if features is None:
         return Corrections({}, 1.0)
     operation = keys.operation(key)
-    tables: list[Table] = [(_packaged(operation, isa), packaged(isa).log_errors, 1.0)]
+    file = packaged.file(isa)
+    tables: list[Table] = [(_packaged(operation, isa, file), packaged.read(file).log_errors, 1.0)]
     if own:
-        path, generation, scale = cost_table.path, cost_table.generation, this_machine()
+        path, generation, scale = cost_table.path, cost_table.generation, packaged.this_machine()
         own_errors = partial(_own_log_errors, isa=isa, scale=scale, path=path, generation=generation)
         tables.append((_own(operation, isa, path, generation), own_errors, OWN_WEIGHT))
     return weigh(features, tables)
@@ -221,14 +188,15 @@ def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
                     s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
-    prefix_sums: dict[str, list[float]] = {}
+    by_prefix: dict[str, list[float]] = {}
     for name, (error_sum, weight) in sums.items():
-        shared = prefix_sums.setdefault(without_kernel(name), [0.0, 0.0])
+        shared = by_prefix.setdefault(without_kernel(name), [0.0, 0.0])
         shared[0] += error_sum
         shared[1] += weight
-    factors, by_prefix = (
-        {name: exp((s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT)) for name, (s, w) in summed.items()}
-        for summed in (sums, prefix_sums)
-    )
+    means = {name: (s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT) for name, (s, w) in by_prefix.items()}
+    errors_of = {
+        name: (s + KERNELS_WEIGHT * means[without_kernel(name)]) / (w + KERNELS_WEIGHT) for name, (s, w) in sums.items()
+    }
     basis = f"nearest measured ({nearest[0]:.1f} away): {nearest[1]}" if nearest else ""
-    return Corrections(factors, exp(common), basis, by_prefix)
+    factors, shared_factors = ({name: exp(error) for name, error in of.items()} for of in (errors_of, means))
+    return Corrections(factors, exp(common), basis, shared_factors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .._core.runtime import registry
-from . import model, tuning
+from . import model, packaged, tuning
 from .cache import plans
 from .costfile import Cost
 from .machine_profile import MachineProfile, scaled
@@ -18,7 +18,7 @@ DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: fe
 def candidates_of(problem: Problem) -> Sequence[Candidate]:
     """The candidates of a problem, cached."""
     generation = cost_table.generation if problem.depends_on_others else None
-    return plans.of(_candidates, problem, registry.isa(), generation, model.this_machine())
+    return plans.of(_candidates, problem, registry.isa(), generation, packaged.this_machine())
 
 
 def _candidates(problem: Problem, isa: str, generation: int | None, scale: MachineProfile) -> tuple[Candidate, ...]:

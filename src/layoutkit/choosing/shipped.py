@@ -23,6 +23,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from .costfile import MAX_SECONDS, Cost
 
 VERSION = 3
 MAX_BYTES = 1 << 20  # of a table that is read
+MAX_TITLE = 1 << 16  # characters of its first line
 DIGITS = 3  # that a time is told to
 
 _TITLE = f"layoutkit's shipped costs {VERSION}, in microseconds, of "
@@ -115,10 +117,7 @@ class Shipped(Mapping[str, dict[str, Cost]]):
         numbered = [line.partition(" ") for line in legend]
         if not opening or [i for i, _, _ in numbered] != [str(i) for i in range(len(numbered))]:
             raise ValueError("not laid out as a table of shipped costs is")
-        try:
-            self.machine = dict(json.loads(title.removeprefix(_TITLE)))
-        except (RecursionError, TypeError) as error:
-            raise ValueError(f"the machine's identity is none: {error}") from None
+        self.machine = _identity(title)
         self._names = [name for _, _, name in numbered]
         fields = (line.rsplit(_SEPARATOR, 2) for line in problems.split("\n"))
         of_keys = [three for three in fields if len(three) == 3 and not keys.why_invalid(three[0])]
@@ -181,6 +180,20 @@ class Shipped(Mapping[str, dict[str, Cost]]):
 
     def __len__(self) -> int:
         return len(self._text)
+
+
+def _identity(title: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(title.removeprefix(_TITLE)))
+    except (RecursionError, TypeError) as error:
+        raise ValueError(f"the machine's identity is none: {error}") from None
+
+
+def machine(path: Path) -> dict[str, Any]:
+    """The identity that the table in a file was measured on, of its first line; OSError or ValueError where there is
+    none."""
+    with path.open(encoding="utf-8") as file:
+        return _identity(file.readline(MAX_TITLE))
 
 
 def read(path: Path) -> Shipped:

@@ -37,7 +37,7 @@ def scales(level: str, key: str, counts: Sequence[str]) -> list[float]:
     by = scale()
     line = {INNER: by.copy_l2, SHARED: by.copy_l3}.get(level, by.copy_memory if "store" in key.split() else by.stream)
     special = {"lines": line, "pieces": by.piece, "partial": by.partial}
-    return [special.get(name, by.copy_l2) for name in counts]
+    return [special.get(name, by.run) for name in counts]
 
 
 def seconds_of(level: str, key: str, counts: Sequence[float]) -> float:

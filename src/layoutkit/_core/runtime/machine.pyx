@@ -1,6 +1,6 @@
-"""Measures the machine's limits: peak rate of FMAs and copy bandwidth."""
+"""Measures the machine's limits: peak rate of FMAs, clock and copy bandwidth."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -38,6 +38,17 @@ def fma_peak(int threads=1, int64_t rounds=200_000, str types="f32"):
         share_out(threads, peak_share, &burst)
     t = now() - t
     return fn(1) * rounds * threads / t
+
+
+def multiplication(int64_t rounds=20_000):
+    """Seconds of an integer multiplication that waits for the one before it: three cycles of most processors."""
+    cdef uint64_t x = rounds | 1, factor = x
+    cdef int64_t i
+    cdef double t = now()
+    with nogil:
+        for i in range(rounds):
+            x *= factor
+    return (now() - t) / rounds if x else 0.0  # odd numbers never make 0, but the compiler must find that out
 
 
 cdef struct PeakRun:

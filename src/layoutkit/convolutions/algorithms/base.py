@@ -13,8 +13,8 @@ import numpy as np
 
 from ..._core.nests.executor import Executor
 from ..._core.runtime import registry
-from ..._core.runtime.registry import Kernel, Tile
-from ...choosing.machine_profile import scale
+from ..._core.runtime.registry import Kernel, Tile, TileCycles
+from ...choosing.machine_profile import TILE_STEPS, scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
@@ -232,6 +232,19 @@ def steps_at_once(kernel: Kernel) -> int:
     """The steps of k that a row sums at once."""
     tile = tile_of(kernel)
     return tile.k_tile // kernel.kr if tile.cycles.rows_at_once > 1 else 1
+
+
+def cycles_of(kernel: Kernel) -> TileCycles:
+    """What a tile of a row that multiplies takes on this machine.
+
+    Latency and pointers take cycles of the clock, while a cycle of `lk_tile` is the time of two multiplications, which
+    take more of the clock here than where its constants are of, or less. A tile unit has a clock of its own.
+    """
+    tile, scales = tile_of(kernel), scale()
+    if tile.peak in TILE_STEPS:
+        return tile.cycles
+    by = scales.cycle / (scales.step(tile.peak) or scales.fma_f32)
+    return tile.cycles._replace(pointer=tile.cycles.pointer * by, step=tile.cycles.step * by)
 
 
 def flops_per_second(kernel: Kernel) -> float:

@@ -19,7 +19,7 @@ from .. import order
 from ..geometry import geometry
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import tile_of
+from .base import cycles_of
 from .sums import MAX_ROW_BLOCK_BYTES, PixelSums, units_of
 
 DEPTHS = 4, 8, 16  # channels of a group that fill whole units, and divide the 16 bytes that shuffles reach
@@ -51,7 +51,7 @@ class GroupedDot(PixelSums):
         most = int(MAX_ROW_BLOCK_BYTES // max(1, p.ic * kernel.mr))
         sizes = kernel.mr, kernel.nr, kernel.lanes
         return PixelTiles(
-            geometry(p).together, sizes, tile_of(kernel).cycles, (p.oc, units, units), False, most, threads, True
+            geometry(p).together, sizes, cycles_of(kernel), (p.oc, units, units), False, most, threads, True
         )
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):

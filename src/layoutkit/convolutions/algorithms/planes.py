@@ -24,7 +24,7 @@ from ..order import by_channel, chunks
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import tile_of
+from .base import cycles_of
 from .sums import FilterSums, filter_by_taps, seconds_of
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
@@ -87,7 +87,7 @@ class Planes(FilterSums):
         if not tiles * panels * steps:
             return 0.0
         run = steps if _folds(p) else p.ic // p.groups
-        each = tile_cycles(tile_of(kernel).cycles, rows / tiles, vectors / panels, steps, run, lines)
+        each = tile_cycles(cycles_of(kernel), rows / tiles, vectors / panels, steps, run, lines)
         return seconds_of(p.n * p.groups * prod(p.out[:-1]) * panels * tiles * each, kernel) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):

@@ -31,7 +31,7 @@ from ..geometry import (
 )
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import Algorithm, flops_per_second, steps_at_once, tile_of
+from .base import Algorithm, cycles_of, flops_per_second, steps_at_once
 
 # Bytes of the input that a block of rows reads: the larger bound still stays in L2 together with a filter panel.
 MIN_ROW_BLOCK_BYTES = 96 << 10
@@ -74,7 +74,7 @@ def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, 
     tiles = -(-rows // kernel.mr)
     whole, rest = divmod(columns, kernel.nr)
     counts = ((whole, kernel.nr // kernel.lanes), (1, -(-rest // kernel.lanes)))
-    cycles = tile_of(kernel).cycles
+    cycles = cycles_of(kernel)
     return sum(
         n * tiles * tile_cycles(cycles, rows / tiles, v, steps, run, lines) for n, v in counts if n and v and tiles
     )
@@ -103,7 +103,7 @@ class _Sums(Algorithm):
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND * scale().copy_l2
+        copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND * scale().run
         return self.pixels(p) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS * scale().run)
 
     def pixels(self, p: ConvProblem) -> int:
@@ -185,7 +185,7 @@ class PixelSums(_Sums):
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
         leaves_out = not self.buffered and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
-        sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
+        sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), cycles_of(kernel)
         return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads, threads_share_pixels(p))
 
     def loading(self, p: ConvProblem, kernel: Kernel) -> float:

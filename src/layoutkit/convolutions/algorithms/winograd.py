@@ -41,6 +41,7 @@ from .winograd_packing import pack_integers, pack_taps
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
 PART_CHANNELS = 112  # whose sums are, whatever the filter holds: 112 * 9 * 255 * 128 < 2^25
 
+MIN_CHANNELS = 8  # of a group: of fewer, transforms take longer than direct sums
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
@@ -135,6 +136,9 @@ class Winograd(Algorithm):
         if self.m in (2, STRIDED) or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
             return "standard"
         return "fast"
+
+    def redundant(self, p: ConvProblem) -> bool:
+        return p.ic // p.groups < MIN_CHANNELS
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         family = "gemm_s16" if p.types.integers else self.family

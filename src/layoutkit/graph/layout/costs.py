@@ -14,7 +14,7 @@ from ..._core.runtime.registry import STEPS
 from ...choosing import tuning
 from ...choosing.best import choices
 from ...choosing.machine_profile import scaled
-from ...choosing.model import this_machine
+from ...choosing.packaged import this_machine
 from ...choosing.plan import SlowPathWarning
 from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
