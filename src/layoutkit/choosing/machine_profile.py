@@ -81,7 +81,7 @@ class MachineProfile(NamedTuple):
     @property
     def by_name(self) -> dict[str, float]:
         """All figures."""
-        return {**dict(zip(FIGURES, self)), **dict(self.steps)}
+        return {**dict(zip(FIGURES, self.figures)), **dict(self.steps)}
 
     @property
     def content(self) -> dict[str, Any]:
