@@ -110,16 +110,20 @@ def tune_types(names: str, count: int, threads: list[int], end: float) -> None:
     measured([(case.task, 0.1) for case in cases if case.key not in known], end)
 
 
+THOROUGH = (1, 8.0), (10, 3.0), (20, 1.5), (40, 1.2)  # as `DROP_RATIOS`: corrections rest on what loses, too
+
+
 def measured(todo: list, end: float) -> None:
     """Measure tasks, each for so many seconds, until `end`, and save the table."""
     from layoutkit import cost_table
-    from layoutkit.choosing.measuring import measure
+    from layoutkit.choosing import measuring
 
+    measuring.DROP_RATIOS = THOROUGH
     for done, (task, seconds) in enumerate(todo):
         if time.perf_counter() > end:
             print(f"{len(todo) - done} problems left")
             break
-        measure(task, seconds)
+        measuring.measure(task, seconds)
     cost_table.save()
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
