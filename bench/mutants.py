@@ -4,7 +4,8 @@ Each is a small edit of a kernel, a loop nest or of planning, of the kind that h
 lost stride, a swapped pair, a choice of the worst. The checkout is copied, the defect compiled in, and the tests named
 beside it are run with the short profile. A mutant that they let pass is printed, and the exit code is 1.
 
-Needs what an editable build needs (meson-python, ninja, cython, numpy) and the extra `test`.
+Needs what an editable build needs (meson-python, ninja, cython, numpy) and the extra `test`, in an environment without
+an editable installation.
 """
 
 from __future__ import annotations
@@ -105,11 +106,22 @@ def built(source: Path, site: Path) -> bool:
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
+def environment(site: Path) -> dict[str, str]:
+    """Of tests by what is installed into `site`."""
+    return {name: value for name, value in os.environ.items() if name != "CI"} | {"PYTHONPATH": str(site)}
+
+
+def imported(site: Path) -> Path:
+    """Where tests take the package from."""
+    command = [sys.executable, "-c", "import layoutkit; print(layoutkit.__file__)"]
+    run = subprocess.run(command, env=environment(site), capture_output=True, text=True, check=True, cwd=site)
+    return Path(run.stdout.strip())
+
+
 def seen(source: Path, site: Path, tests: str) -> bool:
     """Whether a test fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
-    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"PYTHONPATH": str(site)}
-    status = subprocess.run(command, cwd=source, env=environment, capture_output=True).returncode
+    status = subprocess.run(command, cwd=source, env=environment(site), capture_output=True).returncode
     if status > 1:
         raise RuntimeError(f"pytest {tests} ended with {status}: no test was run")
     return status != 0  # a signal, too: tests lay pages that must not be touched around arrays
@@ -125,6 +137,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         source, site = copied(Path(folder) / "source"), Path(folder) / "site"
         if not built(source, site):
             p.error("the checkout does not compile")
+        if site not in imported(site).parents:
+            p.error(f"{sys.executable} imports {imported(site)}: an editable installation goes before others")
         for number, m in enumerate(MUTANTS, 1):
             if args.only and number not in args.only:
                 continue
