@@ -43,7 +43,7 @@ def test_without_a_profile_the_rates_decide(file, monkeypatch):
     by_name = profile(file).by_name
     assert machine_profile.FIGURES[:3] == ("cycle", "fma_f32", "fma_f64")
     rates = {name: x for name, x in by_name.items() if name not in machine_profile.FIGURES[3:]}
-    monkeypatch.setattr(machine_profile, "rates", lambda: rates)
+    monkeypatch.setattr(machine_profile, "rates", lambda isa: rates)
     monkeypatch.setattr(registry, "isa", lambda: isa)
     assert packaged.file(isa) == file
     constants = profile(packaged.path_of(isa.partition("_")[0], packaged.REFERENCE))
@@ -51,7 +51,7 @@ def test_without_a_profile_the_rates_decide(file, monkeypatch):
 
 
 def test_rates_are_figures_of_a_profile():
-    rates = machine_profile.rates()
+    rates = machine_profile.rates(registry.isa())
     types = {k.types for k in registry.kernels("peak")} - {"f32", "f64"}
     assert rates.keys() == {"cycle", "fma_f32", "fma_f64", *types}
     assert all(0 < x < 1e6 for x in rates.values())

@@ -226,10 +226,9 @@ def measure() -> MachineProfile:
     )
 
 
-@lru_cache(1)
-def rates() -> dict[str, float]:
-    """The figures of the clock and of multiplications, by name, of the instruction set in use when first asked,
-    measured briefly."""
+@lru_cache(16)
+def rates(isa: str) -> dict[str, float]:
+    """The figures of the clock and of multiplications, by name, measured briefly in `isa`, which is in use."""
     names = {"f32": "fma_f32", "f64": "fma_f64"}
     found = {names.get(types, types): _step(types, RATE_SECONDS) for types in _peak_types()}
     return found | {"cycle": _cycle(RATE_SECONDS)}

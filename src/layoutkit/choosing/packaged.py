@@ -79,7 +79,7 @@ def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
         found = with_tiles or found
     if len(found) < 2:
         return next(iter(found or files(isa)), None)
-    figures = here.by_name if here else machine_profile.rates() if isa == registry.isa() else {}
+    figures = here.by_name if here else machine_profile.rates(isa) if isa == registry.isa() else {}
     return min(found, key=lambda path: (_apart(figures, found[path]), REFERENCE not in path.name))
 
 
