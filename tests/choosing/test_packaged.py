@@ -77,6 +77,14 @@ def test_the_kept_profile_counts_but_where_the_table_does_not():
         lk.tuning(before)
 
 
+@pytest.mark.parametrize("extreme", [5e-324, 1.7e308])
+def test_any_number_that_a_profile_may_hold_is_compared(extreme):
+    of = profile(SEVERAL[0])
+    steps = tuple((types, extreme) for types, _ in of.steps)
+    here = MachineProfile._make((*(extreme for _ in of.figures), steps))
+    assert packaged._nearest(shipped.machine(SEVERAL[0])["isa"], here) in FILES
+
+
 def test_a_table_whose_first_line_is_none_is_passed_over(monkeypatch, tmp_path):
     monkeypatch.setattr(packaged, "DATA", tmp_path)
     for name, text in (("amd-1-1", "{}"), ("amd-1-2", SEVERAL[0].read_text()), ("amd-1-3", "")):

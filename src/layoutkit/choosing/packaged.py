@@ -86,7 +86,7 @@ def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
 def _apart(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     """How different two machines are, by the figures that both have."""
     both = a.keys() & b.keys()
-    return fmean(abs(log(a[name] / b[name])) for name in both) if both else inf
+    return fmean(abs(log(a[name]) - log(b[name])) for name in both) if both else inf
 
 
 @lru_cache(64)
