@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from .machine import caches, cores, identity
 LINE_BYTES = 64
 FIGURE_SECONDS = 0.06  # of measuring, each
 RATE_SECONDS = 0.5e-3  # the same, where only rates are measured
+MIN_TIMINGS = 5  # of each: a thread may lose its core during one of them
 LOCK_SECONDS = 0.01  # to wait for another process that measures
 MAX_BYTES = 1 << 16  # of a file that is read
 MAX_RATIO = 1000.0  # of figures of two machines; others are nonsense
@@ -251,7 +252,8 @@ def _step(types: str, seconds: float | None = None) -> float:
 
 def _least(call: Callable[[], float], seconds: float | None = None) -> float:
     """Nanoseconds of a call that returns the seconds it took: the least of many."""
-    least, end = inf, time.perf_counter() + (seconds or FIGURE_SECONDS)
-    while least == inf or time.perf_counter() < end:
-        least = min(least, 1e9 * call())
-    return least
+    timings: list[float] = []
+    end = time.perf_counter() + (seconds or FIGURE_SECONDS)
+    while len(timings) < MIN_TIMINGS or time.perf_counter() < end:
+        timings.append(call())
+    return 1e9 * min(timings)
