@@ -1,6 +1,6 @@
 """The cost tables that come with the package, and which of them is for this machine.
 
-    data/costs-avx512-amd-25-17.txt        its instruction set, and whose it is: vendor, family and model
+    data/costs-avx512_bf16-amd-25-17.txt   its instruction set; vendor, family and model of the processor
 
 A machine goes by the table of the processor that is most like it in what its profile measures, whatever either is
 called: the least mean of |log(figure here / figure there)|. Where no profile is kept, the rates of multiplications

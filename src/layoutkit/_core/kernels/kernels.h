@@ -53,8 +53,8 @@ enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
 /* Rows that multiply, beside the register tile: the layout of A and B that a loop nest provides, and the cost of a tile.
  *
- * A cycle is the time of two multiplications of vectors, as on the machine that the constants are of. A tile of `rows` rows
- * and `vectors` vectors of columns, whose sums have `steps` steps of kr values, takes
+ * A cycle is the time of two multiplications of vectors: where the constants were found, one of the clock. A tile of `rows`
+ * rows and `vectors` vectors of columns, whose sums have `steps` steps of kr values, takes
  *
  *   tile_cycles + row_cycles * rows + steps * max(rows * vectors / 2, loads * load_cycles, step_cycles)
  *
