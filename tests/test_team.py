@@ -19,6 +19,7 @@ from layoutkit.convolutions.algorithms import sums, winograd
 
 X = np.ones((1, 64, 70, 66), np.float32)
 W = np.ones((8, 64, 3, 3), np.float32)
+SQUARE = np.ones((64, 64, 3, 3), np.float32)
 USABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # by other processes
 
 
@@ -54,7 +55,7 @@ def test_beyond_reason_is_refused_in_words(ask, n):
     lambda n: lk.conv2d(X, W, padding=1, threads=n),
     lambda n: lk.Conv2d(W, padding=1, algorithm="winograd", threads=n)(X),
     lambda n: lk.conv_transpose2d(X, W.swapaxes(0, 1), threads=n),
-    lambda n: lk.grad.conv2d_input(X.shape, W, np.ones((1, 8, 68, 64), np.float32), threads=n),
+    lambda n: lk.grad.conv2d_input(X.shape, SQUARE, np.ones((1, 64, 68, 64), np.float32), threads=n),
 ])  # fmt: skip
 def test_packing_keeps_to_the_threads_of_its_call(call, threads, monkeypatch):
     found = []

@@ -180,7 +180,7 @@ def test_signatures_are_those_in_memory():
 
 
 def test_slow_ways_are_warned_of_once_where_they_are_asked_for():
-    x = da.zeros((1, 61, 64, 58, 80), dtype=np.float32, chunks=(1, 61, 32, 29, 40))
+    x = da.zeros((1, 61, 64, 58, 8), dtype=np.float32, chunks=(1, 61, 32, 29, 8))
     w = np.ones((1, 61, 7, 7, 5), np.float32)
     with pytest.warns(lk.SlowPathWarning, match="only slow ways") as found:
         lazy.conv3d(x, w, layout="NCDHW", groups=1, algorithm="auto")

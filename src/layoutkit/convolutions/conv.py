@@ -135,7 +135,13 @@ class _Conv(ConvolutionBase):
         return self._with_weights(self._filter.ordered(w), bias)
 
     def repeatable(self, x: np.ndarray, out: np.ndarray) -> Repeated:
-        """Calls on arrays like these over other filters: a function of (x, w, bias, out), none of which it checks."""
+        """Calls on arrays like these over other filters: a function of (x, w, bias, out), none of which it checks.
+
+        Parameters
+        ----------
+        x, out : ndarray
+            Of the shapes, strides and types of those that will be given.
+        """
         routes: dict[tuple, ConvRoute] = {}
 
         def computed(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: np.ndarray) -> None:

@@ -148,7 +148,13 @@ class _ConvTranspose(ConvolutionBase):
         return self._with_weights(_as_convolution(w, *self._filter_form), bias)
 
     def repeatable(self, x: np.ndarray, out: np.ndarray) -> Repeated:
-        """Calls on arrays like these over other filters: a function of (x, w, bias, out), none of which it checks."""
+        """Calls on arrays like these over other filters: a function of (x, w, bias, out), none of which it checks.
+
+        Parameters
+        ----------
+        x, out : ndarray
+            Of the shapes, strides and types of those that will be given.
+        """
         form = strides_key(x, out), self._filter.shape_of(x, None)
 
         def computed(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, out: np.ndarray) -> None:
