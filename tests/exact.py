@@ -3,15 +3,7 @@
 from decimal import Decimal, localcontext
 
 DIGITS = 70
-BESIDE_1 = {
-    "elu",
-    "tanh",
-    "softplus",
-    "mish",
-    "erf",
-    "selu",
-    "celu",
-}  # 1 is added to small numbers and taken away again
+BESIDE_1 = {"elu", "tanh", "softplus", "mish", "erf", "selu", "celu"}  # they add 1 to small numbers and take it away
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 FAR = 6  # from where the continued fraction of erfc converges fast; below, 1 - erf keeps enough digits
 

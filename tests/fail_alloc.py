@@ -38,8 +38,8 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 # Allocations of one operation that are failed.
 MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 200 if os.environ.get("CI") else 150
-# what the machine is, the table that comes with the package
-KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
+# what the machine is, which of the tables that come with the package serves it, and what that says
+KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.packaged", "layoutkit.choosing.model"}
 
 
 def forget(known=KNOWN):

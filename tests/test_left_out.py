@@ -30,7 +30,7 @@ def test_a_pick_costs_what_its_table_says(left_out, tmp_path):
     """Of two candidates, one of which the other table found twice as slow as estimated."""
     key = "reorder 1x64x56x56 NCHW>NHWC x32 t1"
     names = ["store allx64", "store allxall"]
-    profile = packaged.table("portable").machine["profile"]
+    profile = packaged.read(packaged.file("portable")).machine["profile"]
 
     def machine(name, seconds, errors):
         costs = {key: {n: Cost(s, s, 0.0, 1) for n, s in zip(names, seconds)}}

@@ -42,7 +42,7 @@ def kept(cache_dir):
 def unmeasured():
     """The profile of the table that serves this machine, over that which the constants of estimates are of."""
     isa = registry.isa()
-    return packaged.relative(isa, MachineProfile.of(packaged.table(isa).machine["profile"]))
+    return packaged.relative(isa, MachineProfile.of(packaged.read(packaged.file(isa)).machine["profile"]))
 
 
 def seconds(problem):

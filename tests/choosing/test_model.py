@@ -128,9 +128,9 @@ def test_a_damaged_table_of_the_package_is_said(monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setattr(packaged, "DATA", tmp_path)
     packaged.path_of("some", "amd-1-1").write_text("{}")
-    assert packaged.table("none") == {}
+    assert packaged.read(packaged.file("none")) == {}
     with pytest.warns(RuntimeWarning, match="is not used"):
-        assert packaged.table("some") == {}
+        assert packaged.read(packaged.file("some")) == {}
 
 
 def test_a_candidate_of_another_kernel_goes_by_those_that_differ_in_that_only():

@@ -60,14 +60,14 @@ def test_rates_are_figures_of_a_profile():
 @pytest.mark.parametrize("isa", [*registry.isas(), *registry.isas(emulated=True)])
 def test_every_set_has_a_table_and_one_of_tiles_that_of_a_machine_with_tiles(isa):
     with using_isa(isa):
-        steps = packaged.table(isa).machine["profile"]["steps"]
+        steps = packaged.read(packaged.file(isa)).machine["profile"]["steps"]
         assert not ("amx" in isa and steps.keys().isdisjoint(TILE_STEPS))
         assert packaged.this_machine() != UNIT_SCALE or packaged.REFERENCE in packaged.file(isa).name
 
 
 def test_the_kept_profile_counts_but_where_the_table_does_not():
     isa, kept = registry.isa(), packaged.this_machine()
-    here = MachineProfile.of(packaged.table(isa).machine["profile"])._replace(stream=77.0)
+    here = MachineProfile.of(packaged.read(packaged.file(isa)).machine["profile"])._replace(stream=77.0)
     machine_profile.save(machine_profile.path(cost_table.path), here)
     assert packaged.this_machine() == packaged.relative(isa, here) != kept
     before = lk.tuning("off")
@@ -91,4 +91,4 @@ def test_a_table_whose_first_line_is_none_is_passed_over(monkeypatch, tmp_path):
         packaged.path_of("some", name).write_text(text)
     packaged.path_of("some", "amd-1-4").mkdir()
     assert packaged.file("some") == packaged.path_of("some", "amd-1-2")
-    assert packaged.file("none") is None and packaged.table("none") == {}
+    assert packaged.file("none") is None and packaged.read(packaged.file("none")) == {}

@@ -186,7 +186,7 @@ def test_a_file_that_cannot_be_is_not_read(tmp_path):
 
 def test_neighbours_are_found_by_the_features_that_it_tells():
     isa = registry.isa()
-    table = packaged.table(isa)
+    table = packaged.read(packaged.file(isa))
     for what in ("conv", "reorder", "filter"):
         told, parsed = model.Neighbours.shipped(table, what, isa), model.Neighbours(list(table), what, isa)
         key = random.choice([key for key in table if keys.operation(key) == what])

@@ -5,12 +5,11 @@ estimates were off for the same candidate on the nearest problems that were meas
 
     log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH_OCTAVES)
 
-over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. What all candidates of a
-problem have in common is averaged over the problems, so that a moment when the machine was slow does not count against
-those that were measured then. The mean of those that differ from a candidate in the kernel only enters with weight
-`KERNELS_WEIGHT`, and into that the mean of all candidates with `PRIOR_WEIGHT`: they decide for candidates that were
-never measured nearby. Costs measured on this machine weigh `OWN_WEIGHT` times those that come with the package, which
-were measured on another one.
+over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. The mean of a problem's
+candidates is averaged apart, over the problems, so that a moment when the machine was slow does not count against those
+that were measured then. The mean of candidates that differ in the kernel only enters with weight `KERNELS_WEIGHT`, and
+into that the mean of all with `PRIOR_WEIGHT`: they decide for candidates that were never measured nearby. Costs of this
+machine weigh `OWN_WEIGHT` times those that come with the package, which were measured on another one.
 """
 
 from __future__ import annotations
@@ -176,7 +175,7 @@ def _isas() -> tuple[str, ...]:
 def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
     """Corrections from `tables`, for a problem of these features."""
     sums: dict[str, list[float]] = {}
-    shared_sum = shared_weight = 0.0
+    offsets = weights = 0.0  # of what all candidates of a problem have in common
     nearest = None
     for neighbours, errors, weight in tables:
         for near, distance in neighbours.nearest(features):
@@ -185,28 +184,26 @@ def weigh(features: Sequence[float], tables: Sequence[Table]) -> Corrections:
                 continue
             w = weight * exp(-distance / REACH_OCTAVES)
             nearest = min(nearest or (distance, near), (distance, near))
-            shared = sum(found.values()) / len(found)
-            shared_sum += w * shared
-            shared_weight += w
+            offset = sum(found.values()) / len(found)
+            offsets += w * offset
+            weights += w
             for name, error in found.items():
                 s = sums.get(name)
                 if s is None:
-                    sums[name] = [w * (error - shared), w]
+                    sums[name] = [w * (error - offset), w]
                 else:
-                    s[0] += w * (error - shared)
+                    s[0] += w * (error - offset)
                     s[1] += w
-    everywhere = shared_sum / shared_weight if shared_weight else 0.0
-    total = sum(w for _, w in sums.values())
-    common = sum(s for s, _ in sums.values()) / total if total else 0.0
     by_prefix: dict[str, list[float]] = {}
     for name, (error_sum, weight) in sums.items():
-        summed = by_prefix.setdefault(without_kernel(name), [0.0, 0.0])
-        summed[0] += error_sum
-        summed[1] += weight
-    means = {name: (s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT) for name, (s, w) in by_prefix.items()}
-    errors_of = {
+        shared = by_prefix.setdefault(without_kernel(name), [0.0, 0.0])
+        shared[0] += error_sum
+        shared[1] += weight
+    means = {name: s / (w + PRIOR_WEIGHT) for name, (s, w) in by_prefix.items()}
+    own = {
         name: (s + KERNELS_WEIGHT * means[without_kernel(name)]) / (w + KERNELS_WEIGHT) for name, (s, w) in sums.items()
     }
+    common = offsets / weights if weights else 0.0
     basis = f"nearest measured ({nearest[0]:.1f} away): {nearest[1]}" if nearest else ""
-    factors, shared_factors = ({name: exp(e + everywhere) for name, e in of.items()} for of in (errors_of, means))
-    return Corrections(factors, exp(common + everywhere), basis, shared_factors)
+    factors, of_prefixes = ({name: exp(error + common) for name, error in of.items()} for of in (own, means))
+    return Corrections(factors, exp(common), basis, of_prefixes)

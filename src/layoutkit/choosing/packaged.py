@@ -5,7 +5,8 @@
 A machine goes by the table of the processor that is most like it in what its profile measures, whatever either is
 called: the least mean of |log(figure here / figure there)|. Where no profile is kept, the rates of multiplications
 decide, which take a few milliseconds to measure, and the table's profile counts as the machine's. Tables of sets that
-extend one another (`avx512`, `avx512_amx`) serve each other; a machine with a tile unit goes by one that has it, too.
+extend one another (`avx512`, `avx512_amx`) serve each other; before those that lack a figure of the machine, as that of
+a tile unit, come those that have it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from statistics import fmean
 
 from .._core.runtime import registry
 from . import machine_profile, shipped, tuning
-from .machine_profile import TILE_STEPS, UNIT_SCALE, MachineProfile
+from .machine_profile import UNIT_SCALE, MachineProfile
 from .table import cost_table
 from .warn import warn
 
@@ -37,19 +38,14 @@ def files(isa: str) -> list[Path]:
 
 
 def file(isa: str) -> Path | None:
-    """The file of `table`; None if there is none."""
+    """The table that serves an instruction set on this machine; None if there is none."""
     return _nearest(isa, _kept())
-
-
-def table(isa: str) -> shipped.Shipped:
-    """The table that serves an instruction set on this machine; an empty one if there is none."""
-    return read(_nearest(isa, _kept()))
 
 
 def this_machine() -> MachineProfile:
     """The figures of this machine, or of its table, over those that the constants of estimates stand for."""
-    isa, kept = registry.isa(), _kept()
-    of = kept or MachineProfile.of(read(_nearest(isa, kept)).machine.get("profile"))
+    isa = registry.isa()
+    of = _kept() or _profile(_nearest(isa, None))
     return relative(isa, of) if of else UNIT_SCALE
 
 
@@ -74,26 +70,23 @@ def _kept() -> MachineProfile | None:
 def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
     """The table of the processor that is most like a machine of this profile, or like this one."""
     found = {path: profile.by_name for path in files(isa) if (profile := _profile(path))}
-    if "amx" in isa:
-        with_tiles = {path: figures for path, figures in found.items() if figures.keys() & TILE_STEPS.keys()}
-        found = with_tiles or found
     if len(found) < 2:
         return next(iter(found or files(isa)), None)
     figures = here.by_name if here else machine_profile.rates(isa) if isa == registry.isa() else {}
-    return min(found, key=lambda path: (_apart(figures, found[path]), REFERENCE not in path.name))
+    return min(found, key=lambda path: (*_apart(figures, found[path]), REFERENCE not in path.name))
 
 
-def _apart(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """How different two machines are, by the figures that both have."""
-    both = a.keys() & b.keys()
-    return fmean(abs(log(a[name]) - log(b[name])) for name in both) if both else inf
+def _apart(here: Mapping[str, float], there: Mapping[str, float]) -> tuple[int, float]:
+    """How different two machines are: how many figures the other lacks, and how far the others are apart."""
+    both = here.keys() & there.keys()
+    return len(here) - len(both), fmean(abs(log(here[name]) - log(there[name])) for name in both) if both else inf
 
 
 @lru_cache(64)
-def _profile(path: Path) -> MachineProfile | None:
+def _profile(path: Path | None) -> MachineProfile | None:
     """The profile that a table begins with; None if there is none."""
     try:
-        return MachineProfile.of(shipped.machine(path).get("profile"))
+        return MachineProfile.of(shipped.machine(path).get("profile")) if path else None
     except (OSError, ValueError):
         return None
 

@@ -139,8 +139,8 @@ def conv2d_input(
     beta : float, optional
         ``gradient + beta * out`` is written: 1 accumulates.
     threads : int, optional
-        At most this many threads. What an algorithm computes does not depend on how many; which one "auto" takes may,
-        but for accuracy "reproducible".
+        At most this many threads. The result of an algorithm does not depend on how many; which one "auto" takes may,
+        except with accuracy "reproducible".
     workspace : ndarray, optional
         Contiguous memory used in place of new, of the bytes that ``lk.plan(lk.grad.conv2d_input, ..).workspace`` says
         of contiguous arrays. A packed filter is new memory.

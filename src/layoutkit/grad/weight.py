@@ -299,8 +299,8 @@ def conv2d_weight(
     beta : float, optional
         ``gradient + beta * out`` is written: 1 accumulates.
     threads : int, optional
-        At most this many threads. What an algorithm computes does not depend on how many; which one "auto" takes may,
-        but for accuracy "reproducible".
+        At most this many threads. The result of an algorithm does not depend on how many; which one "auto" takes may,
+        except with accuracy "reproducible".
     workspace : ndarray, optional
         Contiguous memory used in place of new, of the bytes that ``lk.plan(lk.grad.conv2d_weight, ..).workspace`` says.
         Only filters of several groups in blocked layouts are still put in order in new memory.
