@@ -179,7 +179,11 @@ def ship(path: Path, add: bool, share: float) -> int:
     from layoutkit.bench.listed import candidates_of
     from layoutkit.choosing import machine_profile, packaged
 
-    costs, machine = of_file(path if path.name else cost_table.path)
+    path = path if path.name else cost_table.path
+    if not path.exists():
+        print(f"{path} does not exist; --tune measures such a table", file=sys.stderr)
+        return 2
+    costs, machine = of_file(path)
     to = path if path.suffix == ".txt" else packaged.path_of(machine["isa"], processor())
     to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / to.name
     if add:
