@@ -1,6 +1,7 @@
 """Elementwise operators from bytes to bytes, some of them in one step: against the operators one by one."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
@@ -67,6 +68,20 @@ def test_sums_and_products_of_bytes(graph, layouts, threads):
     step = float(graph.constants[graph.nodes[-2].inputs[1]])
     apart = np.abs(found - want)
     assert apart.max(initial=0) < 0.4 and np.count_nonzero(apart > step / 2) <= 1 + 0.01 * apart.size
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("of", [(), (1,), (8, 1, 1)])
+def test_a_sum_of_tensors_times_a_constant(batch, of):
+    """Of one number in any shape, and of no element."""
+    b = Builder(3)
+    x, y = b.quantised("x", "uint8", 0.01, 3), b.quantised(b.add("Softmax", "x"), "uint8", 0.01, 0)
+    factor = b.constant(b.rng.uniform(0.2, 1.5, of).astype(np.float32))
+    z = b.quantised(b.add("Mul", b.add("Add", x, y), factor), "uint8", 0.02, 5)
+    graph = b.graph(b.add("Concat", z, z, axis=0), shape=(batch, 8, 3, 3))
+    numbers = np.random.default_rng(1).uniform(-1, 1, (batch, 8, 3, 3)).astype(np.float32)
+    (found,), (want,) = (Model(graph).run(numbers).values(), evaluate(graph, {"x": numbers}).values())
+    assert found.shape == want.shape and np.abs(found - want).max(initial=0) < 0.021
 
 
 def test_batch_normalisations_that_are_rounded_in_between_are_one_step():

@@ -29,7 +29,9 @@ class _Linear:
 
     def scale(self, by: Any) -> None:
         """Multiply it by a number or by a constant array."""
-        if self.weights and np.size(by) > 1:
+        if np.size(by) == 1:
+            by = np.asarray(by).reshape(())
+        elif self.weights:  # of several numbers, or of none where the tensor is empty
             self.settle()
         self.factor, self.summand = self.factor * by, self.summand * by
         self.weights = {k: float(weight * by) for k, weight in self.weights.items()}
