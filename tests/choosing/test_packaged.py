@@ -44,6 +44,7 @@ def test_without_a_profile_the_rates_decide(file, monkeypatch):
     assert machine_profile.FIGURES[:3] == ("cycle", "fma_f32", "fma_f64")
     rates = {name: x for name, x in by_name.items() if name not in machine_profile.FIGURES[3:]}
     monkeypatch.setattr(machine_profile, "rates", lambda isa: rates)
+    monkeypatch.setattr(machine_profile, "rated", lambda: rates)
     monkeypatch.setattr(registry, "isa", lambda: isa)
     assert packaged.file(isa) == file
     constants = profile(packaged.path_of(isa.partition("_")[0], packaged.REFERENCE))
@@ -53,7 +54,7 @@ def test_without_a_profile_the_rates_decide(file, monkeypatch):
 def test_rates_are_figures_of_a_profile():
     rates = machine_profile.rates(registry.isa())
     types = {k.types for k in registry.kernels("peak")} - {"f32", "f64"}
-    assert rates.keys() == {"cycle", "fma_f32", "fma_f64", *types}
+    assert rates.keys() == machine_profile.rated().keys() == {"cycle", "fma_f32", "fma_f64", *types}
     assert all(0 < x < 1e6 for x in rates.values())
 
 
@@ -75,6 +76,14 @@ def test_the_kept_profile_counts_but_where_the_table_does_not():
         assert packaged.this_machine() == kept
     finally:
         lk.tuning(before)
+
+
+@pytest.mark.parametrize("isa", registry.isas(emulated=True))
+def test_what_one_table_alone_has_is_not_measured(isa, monkeypatch):
+    """Emulated tiles take seconds."""
+    monkeypatch.setattr(machine_profile, "rates", lambda isa: pytest.fail("measured"))
+    with using_isa(isa):
+        assert packaged.file(isa)
 
 
 @pytest.mark.parametrize("extreme", [5e-324, 1.7e308])

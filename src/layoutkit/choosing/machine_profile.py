@@ -229,10 +229,14 @@ def measure() -> MachineProfile:
 
 @lru_cache(16)
 def rates(isa: str) -> dict[str, float]:
-    """The figures of the clock and of multiplications, by name, measured briefly in `isa`, which is in use."""
+    """The figures that `rated` names, measured briefly in `isa`, which is in use."""
+    return {name: _step(types, RATE_SECONDS) if types else _cycle(RATE_SECONDS) for name, types in rated().items()}
+
+
+def rated() -> dict[str, str | None]:
+    """The names of the clock and of multiplications in the instruction set in use, and their types."""
     names = {"f32": "fma_f32", "f64": "fma_f64"}
-    found = {names.get(types, types): _step(types, RATE_SECONDS) for types in _peak_types()}
-    return found | {"cycle": _cycle(RATE_SECONDS)}
+    return {"cycle": None} | {names.get(types, types): types for types in _peak_types()}
 
 
 def _peak_types() -> dict[str, None]:

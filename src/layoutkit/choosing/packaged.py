@@ -70,16 +70,20 @@ def _kept() -> MachineProfile | None:
 def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
     """The table of the processor that is most like a machine of this profile, or like this one."""
     found = {path: profile.by_name for path in files(isa) if (profile := _profile(path))}
+    in_use = isa == registry.isa()
+    names = set(here.by_name if here else machine_profile.rated() if in_use else ())
+    lacking = {path: len(names - figures.keys()) for path, figures in found.items()}
+    found = {path: figures for path, figures in found.items() if lacking[path] == min(lacking.values())}
     if len(found) < 2:
         return next(iter(found or files(isa)), None)
-    figures = here.by_name if here else machine_profile.rates(isa) if isa == registry.isa() else {}
-    return min(found, key=lambda path: (*_apart(figures, found[path]), REFERENCE not in path.name))
+    figures = here.by_name if here else machine_profile.rates(isa) if in_use else {}
+    return min(found, key=lambda path: (_apart(figures, found[path]), REFERENCE not in path.name))
 
 
-def _apart(here: Mapping[str, float], there: Mapping[str, float]) -> tuple[int, float]:
-    """How different two machines are: how many figures the other lacks, and how far the others are apart."""
-    both = here.keys() & there.keys()
-    return len(here) - len(both), fmean(abs(log(here[name]) - log(there[name])) for name in both) if both else inf
+def _apart(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """How different two machines are, by the figures that both have."""
+    both = a.keys() & b.keys()
+    return fmean(abs(log(a[name]) - log(b[name])) for name in both) if both else inf
 
 
 @lru_cache(64)
