@@ -45,7 +45,7 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) X(WINOGRAD_OUT, winograd_out) \
     X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_EXPAND, winograd_expand) X(WINOGRAD_TAPS, winograd_taps) \
     X(POOLING_BACK, pooling_back) X(EXTENT, extent) X(MOMENTS, moments) X(SCALE, scale) X(SOFTMAX, softmax) X(REDUCE, reduce) \
-    X(SLOPE_SUMS, slope_sums) X(SLOPES, slopes) \
+    X(SOFTMAX_BYTES, softmax_bytes) X(SLOPE_SUMS, slope_sums) X(SLOPES, slopes) \
     X(RECURRENT, recurrent) X(TAKE, take) X(BLEND_ROWS, blend_rows) X(BLEND_PIXELS, blend_pixels) \
     X(WEIGHTS, weights) X(WEIGH, weigh) X(WIDEN, widen) X(CAST, cast) X(FOLD, fold) X(RANK, rank) X(SAMPLE, sample) X(ROUND, round) \
     X(DIVIDE, divide)

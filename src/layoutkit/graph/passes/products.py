@@ -70,12 +70,14 @@ def result_of(name: str, r: Rewriting) -> Source:
     """The tensor farthest down that a result is written to by strides."""
     known, path = r.known, []
     best, result = Source(name, contiguous(known[name].shape)), name
-    while r.is_internal(result):
+    while len(r.users.get(result, ())) == 1 and result not in r.ends:
         node = r.users[result][0]
         if node.op not in (*RESHAPES, "Transpose") or node.inputs[0] != result:
             break
         path.append(node)
         result = node.outputs[0]
+        if known[result].stored != known[name].stored:
+            break  # the node rounds, or what it moves is rounded
         view: View | None = contiguous(known[result].shape)
         for step in reversed(path):
             if view is not None and step.op == "Transpose":
@@ -85,7 +87,7 @@ def result_of(name: str, r: Rewriting) -> Source:
                 view = view.reshaped(known[step.inputs[0]].shape)
         if view is None:
             break
-        if r.is_contiguous(result) and known[result].stored is None:
+        if r.is_contiguous(result):
             best = Source(result, view)
     return best
 

@@ -174,6 +174,12 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const int chunked, cons
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
             acc[i * nv + j] = bias_row ? splat(bias_row[i]) : bias_col ? bias_col[j] : (vf){};
+    if (LK_INTEGERS && bias_row && bias_col)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] += bias_col[j];
     if (g->resume || (adds && begins_with_residual(g, chunked)))
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nv; j++) {

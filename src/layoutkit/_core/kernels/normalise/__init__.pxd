@@ -32,6 +32,19 @@ cdef extern from "normalise/softmax.h" nogil:
         int by_column, logarithm
     ctypedef void (*lk_softmax_fn)(const lk_softmax *) noexcept nogil
 
+cdef extern from "normalise/softmax_bytes.h" nogil:
+    enum:
+        LK_HIGH_ROW
+    ctypedef struct lk_softmax_bytes:
+        const char *x
+        char *y
+        int64_t x_row, y_row, rows, count
+        const float *high
+        const float *low
+        float y_scale
+        int zero, x_signed, y_signed
+    ctypedef void (*lk_softmax_bytes_fn)(const lk_softmax_bytes *) noexcept nogil
+
 cdef extern from "normalise/reduce.h" nogil:
     enum:
         LK_FOLD_SUM, LK_FOLD_ABSOLUTE, LK_FOLD_SQUARES, LK_FOLD_PRODUCT, LK_FOLD_MAX, LK_FOLD_MIN, LK_FOLD_POWERS

@@ -7,6 +7,9 @@ from math import prod
 
 import numpy as np
 
+from ...._core.nests.byte_matmul import MAX_K, MAX_SCALE, best_kernel
+from ...._core.nests.matmul_plan import product_cycles
+from ...._core.runtime import registry
 from ...ir import Node
 from ..base import Known
 from ..filters import less_zero_points
@@ -53,6 +56,30 @@ def filter_of_integers(node: Node, known: Mapping[str, Known]) -> np.ndarray | N
     if b is None or zero is None or b.ndim != 2 or not (zero.size == 1 or zero.shape == b.shape[1:]):
         return None
     return less_zero_points(b, zero, 1)
+
+
+def scale_of_bytes(node: Node, known: Mapping[str, Known]) -> float | None:
+    """The scale of the sums of a product of tensors that are stored in bytes, as its result is; None if it is no such
+    product, or has no kernel that is faster than that of float32."""
+    names = *node.inputs[:2], node.outputs[0]
+    a, b, y = (known[name].stored for name in names)
+    if a is None or b is None or y is None or not (a.integers and b.integers and y.integers):
+        return None
+    if any(known[name].value is not None for name in names) or any(node.inputs[2:]) or "activation" in node.attributes:
+        return None
+    views = node.attributes.get("views", (None, None))
+    left, right = (known[name].shape if view is None else view.shape for name, view in zip(names, views))
+    if min(len(left), len(right)) < 2 or 0 in (*left, *right):
+        return None
+    m, k = left[:-3:-1] if node.attributes.get("transA") else left[-2:]
+    n = right[-2 if node.attributes.get("transB") else -1]
+    scale = float(
+        np.float32(a.scale) * np.float32(b.scale) / np.float32(y.scale) * np.float32(node.attributes.get("alpha", 1.0))
+    )
+    best = best_kernel(m, n, k)
+    if k > MAX_K or not 0 <= scale <= MAX_SCALE or best is None:
+        return None
+    return scale if best[0] <= min(product_cycles(row, m, n, k) for row in registry.best("gemm", "f32")) else None
 
 
 def is_integer_product(node: Node, known: Mapping[str, Known], kind: int) -> bool:

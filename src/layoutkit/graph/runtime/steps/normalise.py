@@ -10,6 +10,7 @@ from ...._core.nests.normalise import Normalisation, ShortRows, suits_rows
 from ...._core.nests.normalise_channels import Columns, Pixels, Planes
 from ...._core.nests.reduce import Reduction
 from ...._core.nests.softmax import Softmax
+from ...._core.nests.softmax_bytes import LEAST_STEP, MAX_STEP, SoftmaxOfBytes
 from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT
@@ -61,6 +62,9 @@ def _physical(axis: int, rank: int, kind: int) -> int:
 
 def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     kind, real = kinds[0], real_type(program.known[node.outputs[0]])
+    if _is_softmax_of_bytes(program, node, kind):
+        _softmax_of_bytes(program, node, kind)
+        return
     axis = _physical(node.attributes.get("axis", -1), len(program.known[node.inputs[0]].shape), kind)
     operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     logarithm, threads = node.op == "LogSoftmax", program.costs.threads
@@ -69,6 +73,24 @@ def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return Softmax(ROW_TYPES[real.dtype], x, y, axis, logarithm, threads)
 
     program.operation(node, make, (operand,), (result,))
+
+
+def _is_softmax_of_bytes(program: Building, node: Node, kind: int) -> bool:
+    """Whether tables serve: of bytes, along rows, in steps that they are exact enough for."""
+    x, y = (program.known[name] for name in (node.inputs[0], node.outputs[0]))
+    if node.op != "Softmax" or x.stored is None or y.stored is None or not (x.stored.integers and y.stored.integers):
+        return False
+    along_rows = _physical(node.attributes.get("axis", -1), len(x.shape), kind) == len(x.shape) - 1
+    return kind != BLOCKED and along_rows and 0 < x.stored.scale <= MAX_STEP and y.stored.scale >= LEAST_STEP
+
+
+def _softmax_of_bytes(program: Building, node: Node, kind: int) -> None:
+    x, y = (program.known[name].stored_type for name in (node.inputs[0], node.outputs[0]))
+
+    def make(source: np.ndarray, result: np.ndarray) -> SoftmaxOfBytes:
+        return SoftmaxOfBytes(source, result, x.scale, y.scale, y.zero_point, program.costs.threads)
+
+    program.operation(node, make, (program.operand(node.inputs[0], kind),), (program.result(node.outputs[0], kind),))
 
 
 def _reduction(program: Building, node: Node, kinds: tuple[int, int]) -> None:

@@ -1,4 +1,5 @@
-"""Products of matrices, and attention; narrow numbers and integers are multiplied by a constant as convolutions."""
+"""Products of matrices, and attention. Narrow numbers and integers are multiplied by a constant as convolutions, and
+tensors of bytes by one another."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...._core.nests.attention import Attention
+from ...._core.nests.byte_matmul import ByteMatmul
 from ...._core.nests.matmul import Matmul
 from ...._core.nests.operation import Operation
 from ....convolutions.conv import CLASSES, bind
@@ -16,7 +18,7 @@ from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT, factors_of
 from ...operators.kernels import F32, is_product, shape_of_rows
-from ...operators.kernels.products import filter_of_integers
+from ...operators.kernels.products import filter_of_integers, scale_of_bytes
 from ...operators.layouts import PLAIN
 from .building import Build, Building, contiguously
 
@@ -33,8 +35,35 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     narrow = program.costs.dtype != "float32" or "integers" in node.attributes
     if narrow and is_product(node, program.known):
         _as_convolution(program, node)
+    elif (scale := scale_of_bytes(node, program.known)) is not None:
+        _of_bytes(program, node, scale)
     else:
         _matmul(program, node)
+
+
+def _matrices(node: Node, a: np.ndarray, b: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The operands and the result of a product as (batches of) matrices, of the arrays that have them."""
+    attributes = node.attributes
+    a, b = (x if view is None else view.of(x) for x, view in zip((a, b), attributes.get("views", (None, None))))
+    y = attributes["into"].of(y) if "into" in attributes else y
+    columns = b.shape[-1] if b.ndim > 1 else 1
+    y = y.reshape(y.shape + (1,) * (b.ndim == 1)) if a.ndim > 1 else y.reshape((*y.shape[: b.ndim - 2], 1, columns))
+    a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
+    a, b = (x.swapaxes(-1, -2) if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
+    return a, b, y
+
+
+def _of_bytes(program: Building, node: Node, scale: float) -> None:
+    """A product of tensors of bytes, rounded to bytes."""
+    names, threads = (*node.inputs[:2], node.outputs[0]), program.costs.threads
+    zeros = [program.known[name].stored_type.zero_point for name in names]
+    reads = tuple(program.operand(name, PLAIN) for name in names[:2])
+
+    def make(*arrays: np.ndarray) -> ByteMatmul:
+        return ByteMatmul(*_matrices(node, *arrays), zeros, scale, arrays=arrays, threads=threads)
+
+    moves = "views" in node.attributes or "into" in node.attributes
+    program.operation(node, contiguously(make, threads) if moves else make, reads, (program.result(names[2], PLAIN),))
 
 
 def _matmul(program: Building, node: Node) -> None:
@@ -48,7 +77,7 @@ def _matmul(program: Building, node: Node) -> None:
         alpha = np.float32(1)
     reads = tuple(program.operand(name, PLAIN, FLOAT) for name, v in zip(names, values) if v is None)
     residuals = (program.operand(node.inputs[3], PLAIN, FLOAT),) if node.input(3) else ()
-    views, into = attributes.get("views", (None, None)), attributes.get("into")
+    into = attributes.get("into")
     columns = ((into or known[node.outputs[0]]).shape or (1,))[-1] if len(known[names[1]].shape) > 1 else 1
     bias = _bias(node, program, columns)
     steps: list[Any] = []
@@ -64,19 +93,15 @@ def _matmul(program: Building, node: Node) -> None:
     def make(*arrays: np.ndarray) -> Matmul:
         *operands, y = arrays
         a, b = (operands.pop(0) if v is None else np.asarray(v) for v in values)
-        a, b = (x if view is None else view.of(x) for x, view in zip((a, b), views))
         add = operands.pop(0) if operands else None
-        if into is not None:
-            y, add = into.of(y), None if add is None else into.of(add)
-        y = y.reshape(y.shape + (1,) * (b.ndim == 1)) if a.ndim > 1 else y.reshape((*y.shape[: b.ndim - 2], 1, columns))
-        a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
-        a, b = (x.swapaxes(-1, -2) if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
+        add = add if add is None or into is None else into.of(add)
+        a, b, y = _matrices(node, a, b, y)
         return Matmul(
             a, b, y, bias=bias, epilogue=epilogue, add=add, constant=constant, arrays=arrays,
             threads=program.costs.threads,
         )  # fmt: skip
 
-    contiguous = any(views) or into is not None or bool(residuals)
+    contiguous = any(attributes.get("views", ())) or into is not None or bool(residuals)
     made = contiguously(make, program.costs.threads) if contiguous else make
     program.operation(node, made, (*reads, *residuals), (result,))
 
