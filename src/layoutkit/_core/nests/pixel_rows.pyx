@@ -4,10 +4,11 @@
 
 For layouts whose channels are contiguous, all of them (NHWC) or in blocks (nChw16c). The taps of a border pixel that
 are in the padding are masked: the micro-kernel reads zeros in their place, and leaves out the taps that are padding for
-all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
+all rows of a tile. Of integers, whose padding is the zero point, the bias of such a tile has what those taps add. Which
+pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from .executor import NOTHING, Footprint
 
-from ..kernels cimport LK_GEMM_GROUPS, LK_NOWHERE, lk_kernel
+from ..kernels cimport LK_GEMM, LK_GEMM_GROUPS, LK_NOWHERE, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_rounding
 from ..ndarray cimport NPY_INT64, PyArray_DATA, import_array, ndarray
@@ -59,6 +60,11 @@ cdef struct Work:
     int64_t zero_tap
     bint rounds_in_registers        # the micro-kernel makes bytes of sums
     bint buffered                   # sums are rounded on their way from a buffer
+    bint adds_left_out              # what is left out is not 0
+    int32_t *of_padding             # of the panel: what each tap in the padding adds to the sums
+    const int32_t *bias             # of the panel, or NULL
+    int32_t bias_and_padding[MAX_COLS]
+    int64_t padding_col[MAX_COLS]
     int64_t sums_row[MAX_ROWS]
     int64_t c_col[MAX_COLS]
 
@@ -102,6 +108,7 @@ cdef class PixelRows(Executor):
     cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
     cdef bint adds_narrow           # and add a residual of them
     cdef bint prefetches            # the output is prefetched for writing
+    cdef bint leaves_out            # taps in the padding of integers
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes, panel_bytes
     cdef int64_t line               # numbers of a row of the matrix that are split into components; 0: none are
@@ -183,6 +190,8 @@ cdef class PixelRows(Executor):
         self.prefetches = (self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
                            and abs(self.y_stride[3]) >= 64)
         self.tiles = tiles
+        self.leaves_out = (self.integers and tiles.padded and not gather and not self.stages
+                           and self.kernel_row.family == LK_GEMM and self.kernel_row.tile.rows_at_once == 1)
         self.total = g.groups * self.panels * tiles.tiles
         self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
         self.block_rows = self.block_tiles * self.mr
@@ -192,6 +201,8 @@ cdef class PixelRows(Executor):
             self.ws_thread += aligned(self.sum_item * self.mr * self.nr)
         if self.integers:
             self.ws_thread += aligned(self.x_run + self.kr)
+        if self.leaves_out:
+            self.ws_thread += aligned(self.taps * self.nr * sizeof(int32_t))
         if gather:
             self.ws_thread += aligned(self.matrix_row * self.block_rows) + aligned(self.line * self.x_item)
         elif self.stages:
@@ -292,6 +303,8 @@ cdef class PixelRows(Executor):
         s.sums = <char *>s.mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         zeros = s.sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
         s.matrix = zeros + (aligned(self.x_run + self.kr) if self.integers else 0)
+        s.of_padding, s.bias = <int32_t *>s.matrix, NULL  # what leaves taps out has no matrix
+        s.adds_left_out = self.leaves_out and (epilogue.x_zero ^ self.flip) & 0xff
         s.x_from = s.y_from = s.zero_tap = 0
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and epilogue.add == NULL and epilogue.scale == 1
@@ -326,6 +339,7 @@ cdef class PixelRows(Executor):
         elif self.stages:
             tile.flip = 0
             tile.blocks, tile.kb, tile.kb_last = 1, self.depth // self.taps, self.depth // self.taps
+        tile.leaves_out = self.leaves_out
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
         tile.accumulate, tile.out = adds, NULL
@@ -364,8 +378,8 @@ cdef class PixelRows(Executor):
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
         tile.b = w + panel * self.panel_bytes
-        if bias != NULL:
-            tile.bias_col = bias + panel * self.nr * self.sum_item
+        tile.bias_col = bias + panel * self.nr * self.sum_item if bias != NULL else NULL
+        s.bias = <const int32_t *>tile.bias_col
         tile.cols = <int>min(self.nr, self.cols - column)
         tile.pads = <int>min(tile.cols, max(0, column + tile.cols - self.g.oc))
         tile.c = tile.next_c = s.y + s.y_from
@@ -386,6 +400,44 @@ cdef class PixelRows(Executor):
                 s.c_col[j] = self.column(s.group * self.cols + column + j * self.lanes // per_vector)
                 if j > 0 and tile.out != NULL:
                     s.rounding.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
+        if s.adds_left_out:
+            self.sum_padding(s)
+
+    cdef void sum_padding(self, Work *s) noexcept nogil:
+        """What each tap adds to the sums of the panel in the padding, of taps that a tile of the block leaves out."""
+        cdef lk_gemm tile = s.tile
+        cdef int64_t tap, i, zero = 0, tap_bytes = self.tap_bytes()
+        cdef int j
+        tile.taps, tile.rows, tile.block_stride, tile.a = 1, 1, 0, <const char *>tile.zero
+        tile.cols = <int>(ceil_div(tile.cols, self.lanes) * self.lanes)
+        tile.tap = tile.row = tile.c_row = &zero
+        tile.mask, tile.out, tile.clip, tile.bias_col, tile.next_c_row = NULL, NULL, NULL, NULL, NULL
+        tile.to_prefetch_bytes = tile.pads = tile.resume = tile.accumulate = tile.c_split = 0
+        for j in range(self.nr // self.lanes):
+            s.padding_col[j] = j * self.lanes * self.sum_item
+        tile.c_col = s.padding_col
+        for tap in range(self.taps):
+            for i in range(s.first, s.last):
+                if s.mask[(i - s.first) * self.taps + tap] == 0:
+                    tile.b, tile.c = s.tile.b + tap * tap_bytes, <char *>(s.of_padding + tap * self.nr)
+                    self.micro_kernel(&tile)
+                    break
+
+    cdef void add_padding(self, Work *s, const uint32_t *mask) noexcept nogil:
+        """Set the bias of a tile, with what the taps that it leaves out would add."""
+        cdef int64_t tap
+        cdef int j
+        s.tile.bias_col = s.bias
+        for tap in range(self.taps):
+            if mask[tap]:
+                continue
+            if s.tile.bias_col != <const void *>s.bias_and_padding:
+                memset(s.bias_and_padding, 0, sizeof(s.bias_and_padding))
+                if s.bias != NULL:
+                    memcpy(s.bias_and_padding, s.bias, self.nr * sizeof(int32_t))
+                s.tile.bias_col = s.bias_and_padding
+            for j in range(self.nr):
+                s.bias_and_padding[j] += s.of_padding[tap * self.nr + j]
 
     cdef void order_columns(self, lk_rounding *out) noexcept nogil:
         """Bring what belongs to columns into the order of the kernel's sums."""
@@ -434,6 +486,8 @@ cdef class PixelRows(Executor):
                 tile.rows = <int>self.tiles.height(i)
                 tile.row, tile.c_row = s.x_row + (row - row0), s.y_row + (row - row0)
                 tile.mask = s.mask + (i - s.first) * self.taps + tap if masked else NULL
+                if s.adds_left_out and tap == 0:
+                    self.add_padding(s, tile.mask)
                 tile.next_c_row = NULL
                 if s.buffered:
                     tile.c_row = s.sums_row

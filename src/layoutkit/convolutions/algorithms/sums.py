@@ -183,7 +183,8 @@ class PixelSums(_Sums):
             in_place = self.buffered or equidistant(p)
             run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
-        leaves_out = not self.buffered and not self.lacks_padding(p) and not p.types.integers
+        leaves_out = not self.buffered and not self.lacks_padding(p)
+        leaves_out &= not p.types.integers or (kernel.family == "gemm" and at_once == 1)
         channels = columns_of(p), units, run
         sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), cycles_of(kernel)
         return PixelTiles(g, sizes, cycles, channels, leaves_out, most, threads, threads_share_pixels(p))

@@ -25,6 +25,7 @@ cdef extern from "gemm/gemm.h" nogil:
         const int64_t *c_col
         int c_split, accumulate, resume, positive, rows, cols, reads_on, narrow, residual, pads
         uint32_t flip
+        int leaves_out
         const void *clip
         const char *to_prefetch
         int64_t to_prefetch_bytes

@@ -335,7 +335,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
-        if (!mask && LK_KR != 4) { /* every row is in the padding */
+        if (!mask && (LK_KR != 4 || g->leaves_out)) { /* every row is in the padding */
             r.b += of_tap * r.ldb;
             if (chunked)
                 go_on(&sum, g, of_tap);

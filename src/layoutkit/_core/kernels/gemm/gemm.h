@@ -22,7 +22,8 @@ typedef struct {
  * Units: where the row's `kr` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs
  * and summed in one step: a unit has the bytes of a sum, and C, bias and clip are of the type of sums. In units of four A
  * is u8, B is s8, and sums are s32 that wrap around; the bits of `flip` are flipped in each unit of A first: so s8 becomes
- * u8. They do not leave out taps in the padding, whose value is in `zero`. b_row is only for units of one.
+ * u8. Their padding, whose value is in `zero`, is multiplied: only if `leaves_out`, which rows of tile units and of groups
+ * do not know, are taps left out whose rows are all padding. b_row is only for units of one.
  *
  * Components: where the row's tile has `components`, A and B are what its split_row and split_panel made of numbers of f32,
  * in one block and one tap, with zeros up to whole K tiles; a unit is a pair of numbers. Rows of A lie equally far apart
@@ -70,6 +71,7 @@ typedef struct {
     int rows, cols;
     int reads_on; /* memory after the rows of A may be read, at their distance, as far as whole tiles of a tile unit reach */
     uint32_t flip;
+    int leaves_out;
     int narrow;
     int residual;   /* with narrow: the same of numbers like those of C, before clip and pads */
     int pads;          /* so many of the last columns are stored as 0, whatever their sums; what is added is 0 there */
