@@ -181,7 +181,8 @@ class Winograd(Algorithm):
             expanding = groups * filter_bytes / EXPANDED_BYTES_PER_SECOND * scale().copy_l2
         multiply = expanding + flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
-        return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
+        transforming = scale().run if p.types.integers else scale().copy_l2  # those of integers take instructions
+        return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * transforming)
 
     def saving(self, p: ConvProblem) -> float:
         of_axes = zip(tile(p, self.m), turned(p).kernel[1:], pieces(p, self.m))
