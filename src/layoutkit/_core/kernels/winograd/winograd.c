@@ -175,7 +175,16 @@ LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t 
         if (hi)
             memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
     } else {
+#if LK_VB == 64 /* memcpy would be called */
+        const __mmask64 some = ((__mmask64)1 << X_ITEM * count) - 1;
+#if LK_KR == 2
+        x = (elements)_mm256_maskz_loadu_epi8((__mmask32)some, lo);
+#else
+        x = (elements)_mm512_maskz_loadu_epi8(some, lo);
+#endif
+#else
         memcpy(&x, lo, X_ITEM * count);
+#endif
     }
     return x;
 }
