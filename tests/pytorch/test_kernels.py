@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch  # noqa: E402
-from layoutkit.torch import kernels, norms, pools, small  # noqa: E402
+from layoutkit.torch import norms, pools, small  # noqa: E402
 
 OPERATORS = torch.ops.layoutkit
 FORMATS = torch.contiguous_format, torch.channels_last
@@ -27,7 +27,7 @@ def step(x, w, b, conv, **options):
 @pytest.mark.parametrize("form", FORMATS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_of_a_problem_only_numbers_change(form, dtype):
-    kernels._kept.clear()
+    small.calls.kept.clear()
     near = {"rtol": 3e-2, "atol": 0.3} if dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
     for turn in range(3):
         for options in ({"padding": 1}, {"stride": 2}, {"dilation": 2, "padding": 1}, {"groups": 2}):
@@ -68,7 +68,8 @@ def test_repeated_calls_look_at_the_values_of_their_filters(c):
     torch.set_num_threads(c["threads"])
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(small, "calls", None)  # which keep small calls elsewhere
+            patch.setattr(small, "SMALL_FLOPS", -1)  # no call is small
+            small.calls.kept.clear()
             for turn in range(4):
                 x = torch.randn(c["n"], ic, *c["size"], generator=rng).to(c["dtype"], memory_format=forms[0])
                 w = torch.randn(oc, ic // c["groups"], *c["kernel"], generator=rng)
@@ -78,10 +79,10 @@ def test_repeated_calls_look_at_the_values_of_their_filters(c):
                 if is_large:
                     w[(-1, 0, *(k // 2 for k in c["kernel"]))] = c["large"]
                 found = step(x, w, b, layoutkit.torch.conv, **options)
-                kept = dict(kernels._kept)
-                kernels._kept.clear()
+                kept = dict(small.calls.kept)
+                small.calls.kept.clear()
                 fresh = step(x, w, b, layoutkit.torch.conv, **options)
-                kernels._kept.update(kept)
+                small.calls.kept.update(kept)
                 torch.testing.assert_close(found, fresh, rtol=0, atol=0, equal_nan=True)
                 if not is_large:
                     exact = step(x.double(), w.double(), b.double(), theirs, **options)
@@ -92,7 +93,8 @@ def test_repeated_calls_look_at_the_values_of_their_filters(c):
 
 
 def test_repeated_calls_are_watched(monkeypatch):
-    monkeypatch.setattr(small, "calls", None)
+    monkeypatch.setattr(small, "SMALL_FLOPS", -1)
+    small.calls.kept.clear()
     x, w, b = torch.randn(2, 4, 9, 9), torch.randn(6, 4, 3, 3), torch.randn(6)
     step(x, w, b, layoutkit.torch.conv)
     step(x, w, b, layoutkit.torch.conv)

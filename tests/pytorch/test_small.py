@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="the extra torch")
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch as lkt  # noqa: E402
+from layoutkit._core.nests.small_calls import Large  # noqa: E402
 from layoutkit.choosing.watching import watchers  # noqa: E402
 from layoutkit.torch import direct, small  # noqa: E402
 
@@ -101,12 +102,18 @@ def found(x, w, b, *attributes):
     return small.calls.find(small.PUBLIC + small.CONV, x, w, b, *attributes)
 
 
-def kept(dtype=torch.float32, padding=1):
-    """Tensors of a call that is kept."""
-    x, w, b = torch.randn(2, 3, 5, 6, dtype=dtype), torch.randn(4, 3, 3, 3, dtype=dtype), torch.randn(4, dtype=dtype)
-    lkt.conv(x, w, b, 1, padding)
-    assert found(x, w, b, 1, padding, 1, 1)
-    return x, w, b
+@pytest.fixture(params=["small", "large"])
+def kept(request):
+    """A function that returns tensors of a call that is kept."""
+    shapes = {"small": ((2, 3, 5, 6), (4, 3, 3, 3), (4,)), "large": ((2, 16, 24, 25), (20, 16, 3, 3), (20,))}
+
+    def tensors(dtype=torch.float32):
+        x, w, b = (torch.randn(shape, dtype=dtype) for shape in shapes[request.param])
+        lkt.conv(x, w, b, 1, 1)
+        assert isinstance(found(x, w, b, 1, 1, 1, 1), Large) == (request.param == "large")
+        return x, w, b
+
+    return tensors
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
@@ -132,7 +139,7 @@ def test_infinite_numbers_make_what_they_make_elsewhere(monkeypatch, dtype, name
 
 
 @pytest.mark.parametrize("padding", [True, 1.0, (1, True), None, "valid", 2**70, -1])
-def test_attributes_that_equal_others_are_not_taken_for_them(padding):
+def test_attributes_that_equal_others_are_not_taken_for_them(kept, padding):
     x, w, b = kept()
     if padding == "valid":
         torch.testing.assert_close(lkt.conv(x, w, b, 1, padding), functional.conv2d(x, w, b), rtol=1e-4, atol=1e-4)
@@ -143,7 +150,7 @@ def test_attributes_that_equal_others_are_not_taken_for_them(padding):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-def test_modes_and_transforms_see_such_calls():
+def test_modes_and_transforms_see_such_calls(kept):
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.overrides import TorchFunctionMode
@@ -173,7 +180,7 @@ def test_modes_and_transforms_see_such_calls():
         assert lkt.conv(x, w, b, 1, 1).is_inference()
 
 
-def test_tensors_that_are_not_what_they_look_like():
+def test_tensors_that_are_not_what_they_look_like(kept):
     x, w, b = kept()
     want = lkt.conv(-x, w, b, 1, 1)
     torch.testing.assert_close(lkt.conv(torch._neg_view(x), w, b, 1, 1), want)
@@ -193,7 +200,7 @@ def test_tensors_that_are_not_what_they_look_like():
     torch.testing.assert_close(lkt.conv(odd, w, b, 1, 1), -want + 2 * b[:, None, None], rtol=1e-4, atol=1e-4)
 
 
-def test_gradients_of_gradients_and_hooks():
+def test_gradients_of_gradients_and_hooks(kept):
     x, w, b = (t.requires_grad_() for t in kept(torch.float64))
     results, packed = [], []
     for conv in (functional.conv2d, lkt.conv):
@@ -207,7 +214,7 @@ def test_gradients_of_gradients_and_hooks():
         torch.testing.assert_close(got, want)
 
 
-def test_only_what_needs_gradients_gets_them():
+def test_only_what_needs_gradients_gets_them(kept):
     tensors = kept()
     for needed in range(3):
         given = [t.detach().requires_grad_(i == needed) for i, t in enumerate(tensors)]
@@ -218,7 +225,7 @@ def test_only_what_needs_gradients_gets_them():
         assert not lkt.conv(*given, 1, 1).requires_grad
 
 
-def test_settings_change_what_is_kept():
+def test_settings_change_what_is_kept(kept):
     x, w, b = kept()
     want = lk.conv2d(x.numpy(), w.numpy(), b.numpy(), padding=1, accuracy="reproducible")
     before = lk.reproducible(True)
@@ -237,7 +244,7 @@ def test_settings_change_what_is_kept():
     assert events  # it is reported as any other
 
 
-def test_no_memory_of_the_caller_is_kept_and_results_are_new():
+def test_no_memory_of_the_caller_is_kept_and_results_are_new(kept):
     x, w, b = kept()
     first, second = (lkt.conv(x, w, b, 1, 1) for _ in range(2))
     assert first.data_ptr() != second.data_ptr()
@@ -247,14 +254,14 @@ def test_no_memory_of_the_caller_is_kept_and_results_are_new():
     assert [storage() for storage in storages] == [None] * 3
 
 
-def test_weights_that_change_in_place_or_are_others():
+def test_weights_that_change_in_place_or_are_others(kept):
     x, w, b = kept()
     for new in (w.mul_(2), copy.deepcopy(w).mul_(3), torch.nn.Parameter(w * 4)):
         want = functional.conv2d(x, new, b, 1, 1)
         torch.testing.assert_close(lkt.conv(x, new, b, 1, 1), want, rtol=1e-4, atol=1e-4)
 
 
-def test_threads_share_what_is_kept():
+def test_threads_share_what_is_kept(kept):
     x, w, b = kept()
     inputs = [x * i for i in range(4)]
     wants = [functional.conv2d(x, w, b, 1, 1) for x in inputs]
@@ -273,10 +280,23 @@ def test_threads_share_what_is_kept():
     assert not wrong
 
 
-def test_large_calls_are_not_kept():
-    x, w = torch.randn(2, 16, 24, 24), torch.randn(16, 16, 3, 3)
-    lkt.conv(x, w)
-    assert not found(x, w, None, 1, 0, 1, 1)
+@pytest.mark.filterwarnings("ignore::layoutkit.SlowPathWarning")  # of gradients in bfloat16
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_large_calls_on_other_numbers_of_threads(dtype):
+    x, w = torch.randn(2, 16, 24, 24).to(dtype).requires_grad_(), torch.randn(16, 16, 3, 3).to(dtype).requires_grad_()
+    before, wanted = torch.get_num_threads(), None
+    try:
+        for threads in (before, 1, before, 1):
+            torch.set_num_threads(threads)
+            for _ in range(2):
+                y = lkt.conv(x, w)
+                got = y.detach(), *torch.autograd.grad(y.sum(), (x, w))
+                wanted = got if wanted is None else wanted
+                for a, b in zip(got, wanted):
+                    torch.testing.assert_close(a, b, rtol=1e-2, atol=0.3 if dtype != torch.float32 else 1e-3)
+            assert isinstance(found(x, w, None, 1, 0, 1, 1), Large)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_only_so_many_are_kept(monkeypatch):

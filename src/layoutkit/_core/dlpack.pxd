@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from *:
     """
     #include <stdint.h>
-    enum { LK_DL_CPU = 1, LK_DL_FLOAT = 2, LK_DL_MAJOR = 1 };
+    enum { LK_DL_CPU = 1, LK_DL_FLOAT = 2, LK_DL_BFLOAT = 4, LK_DL_MAJOR = 1 };
     typedef struct { int32_t type, id; } lk_dl_device;
     typedef struct { uint8_t code, bits; uint16_t lanes; } lk_dl_type;
     typedef struct {
@@ -25,7 +25,7 @@ cdef extern from *:
         void *stream;
     } lk_dl_exchange;
     """
-    enum: LK_DL_CPU, LK_DL_FLOAT, LK_DL_MAJOR
+    enum: LK_DL_CPU, LK_DL_FLOAT, LK_DL_BFLOAT, LK_DL_MAJOR
     ctypedef struct lk_dl_device:
         int32_t type
     ctypedef struct lk_dl_type:

@@ -1,18 +1,19 @@
 """What `torch.ops.layoutkit` computes: a convolution, the transposed one, and the gradient of a filter.
 
 Padding is two numbers for each axis, (before, after). Of a call that succeeded what does not depend on the numbers is
-kept, for calls on tensors of the same shapes, strides and types: of a small one it is most of the time.
+kept, for calls on tensors of the same shapes, strides and types, see `small.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from .. import grad
-from ..choosing.cache import Cache
+from .._core.nests.small_calls import Large
+from .._core.runtime import team
 from ..convolutions import conv as convolutions
 from ..convolutions import transposed
 from ..convolutions.order import reproducible
@@ -20,32 +21,42 @@ from ..convolutions.problem import Pairs, in_sizes
 from ..grad.arguments import outputs
 from ..grad.weight import repeatable
 from . import small
-from .memory import Form, filter_view, memory, new, view
+from .memory import Form, View, filter_view, memory, new, view
 from .threads import on_torch_threads
 
 CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}
 TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
 WEIGHTS = {1: grad.conv1d_weight, 2: grad.conv2d_weight, 3: grad.conv3d_weight}
-MAX_KEPT = 1024  # calls
 
 
-class Repeatable(NamedTuple):
-    """A call on tensors of some forms."""
+def large(attributes: tuple[Any, ...], result: torch.Tensor, views: Sequence[View], run: Any) -> Large:
+    """Calls on tensors like those of a call that has succeeded, while threads and order of sums stay as they are.
 
-    shape: tuple[int, ...]  # of the result
-    forms: tuple[Form, Form, Form]  # of the two tensors and the result
-    run: Any
+    Parameters
+    ----------
+    attributes : tuple
+        Of the call; the last one is the format of the result.
+    result : Tensor
+    views : sequence of View
+        Of the two tensors and the result.
+    run : callable
+        Of their arrays, in its place between the second and the third the bias or None.
+    """
+    threads, strict, shape, channels_last = torch.get_num_threads(), reproducible(), tuple(result.shape), attributes[-1]
+    first, second, third = (Form.of(of.array) for of in views)
 
+    def compute(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor | None:
+        if torch.get_num_threads() != threads or reproducible() != strict:
+            return None
+        y = new(x, shape, channels_last)
+        team.borrow(True)
+        try:
+            run(first.array(x), second.array(w), None if bias is None else memory(bias), third.array(y))
+        finally:
+            team.borrow(False)
+        return y
 
-_kept = Cache(MAX_KEPT)
-
-
-def _key(what: str, first: torch.Tensor, second: torch.Tensor, size: Sequence[int], attributes: Sequence[Any]) -> tuple:
-    stride, padding, dilation, groups, channels_last = attributes
-    return (
-        what, first.dtype, first.shape, first.stride(), second.dtype, second.shape, second.stride(), *size, *stride,
-        *padding, *dilation, groups, channels_last, torch.get_num_threads(), reproducible(),
-    )  # fmt: skip
+    return Large(attributes, compute)
 
 
 def pairs(padding: Sequence[int]) -> Pairs:
@@ -70,38 +81,24 @@ def new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> to
 
 
 def conv(x, w, bias, *attributes) -> torch.Tensor:
-    result = small.run(small.CONV, x, w, bias, *attributes)
-    if result is None:
-        result = _conv(x, w, bias, *attributes)
-        small.keep(small.CONV, x, w, bias, result, None, *attributes)
-    return result
+    y = small.run(small.CONV, x, w, bias, *attributes)
+    return _conv(x, w, bias, *attributes) if y is None else y
 
 
 @on_torch_threads
 def _conv(x, w, bias, *attributes) -> torch.Tensor:
-    key = _key("conv", x, w, (), attributes)
-    kept = _kept.get(key)
-    if kept is not None:
-        return _convolved(kept, x, w, bias, attributes[-1])
     y = new_conv(x, w, bias, *attributes)
     if y.numel():
         src, filters, dst, options = view(x), filter_view(w), view(y), _options(x, *attributes[:-1])
         options |= {"layout": src.layout, "out_layout": dst.layout, "filter_layout": filters.layout}
         rank, biases = x.dim() - 2, None if bias is None else memory(bias)
         CONVOLUTIONS[rank](src.array, filters.array, biases, out=dst.array, **options)
-        op = convolutions.CLASSES[rank].once(filters.array, **options).emptied()
-        _keep(key, op.repeatable(src.array, dst.array), y, src, filters, dst)
-    return y
 
+        def repeated(kept: tuple[Any, ...]) -> Large:
+            op = convolutions.CLASSES[rank].once(filters.array, **options).emptied()
+            return large(kept, y, (src, filters, dst), op.repeatable(src.array, dst.array))
 
-def _keep(key: tuple, run: Any, result: torch.Tensor, *views: Any) -> None:
-    first, second, third = (Form.of(of.array) for of in views)
-    _kept.put(key, Repeatable(tuple(result.shape), (first, second, third), run))
-
-
-def _convolved(kept: Repeatable, x, w, bias, channels_last: bool) -> torch.Tensor:
-    y, (src, filters, dst) = new(x, kept.shape, channels_last), kept.forms
-    kept.run(src.array(x), filters.array(w), None if bias is None else memory(bias), dst.array(y))
+        small.keep(small.CONV, x, w, bias, y, None, repeated, *attributes)
     return y
 
 
@@ -111,19 +108,12 @@ def new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, chan
 
 
 def conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
-    result = small.run(small.CONV_TRANSPOSE, x, w, bias, size, *attributes)
-    if result is None:
-        result = _conv_transpose(x, w, bias, size, *attributes)
-        small.keep(small.CONV_TRANSPOSE, x, w, bias, result, size, *attributes)
-    return result
+    y = small.run(small.CONV_TRANSPOSE, x, w, bias, size, *attributes)
+    return _conv_transpose(x, w, bias, size, *attributes) if y is None else y
 
 
 @on_torch_threads
 def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
-    key = _key("conv_transpose", x, w, size, attributes)
-    kept = _kept.get(key)
-    if kept is not None:
-        return _convolved(kept, x, w, bias, attributes[-1])
     y = new_conv_transpose(x, w, bias, size, *attributes)
     if y.numel():
         src, filters, dst, options = view(x), filter_view(w), view(y), _options(x, *attributes[:-1])
@@ -134,8 +124,12 @@ def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
                     "output_padding": tuple(n - m for n, m in zip(size, minimal))}  # fmt: skip
         rank, biases = x.dim() - 2, None if bias is None else memory(bias)
         TRANSPOSED[rank](src.array, filters.array, biases, out=dst.array, **options)
-        op = transposed.CLASSES[rank].once(filters.array, **options).emptied()
-        _keep(key, op.repeatable(src.array, dst.array), y, src, filters, dst)
+
+        def repeated(kept: tuple[Any, ...]) -> Large:
+            op = transposed.CLASSES[rank].once(filters.array, **options).emptied()
+            return large(kept, y, (src, filters, dst), op.repeatable(src.array, dst.array))
+
+        small.keep(small.CONV_TRANSPOSE, x, w, bias, y, size, repeated, *attributes)
     return y
 
 
@@ -145,27 +139,22 @@ def new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_l
 
 
 def conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
-    result = small.run(small.CONV_WEIGHT, x, dy, None, kernel, *attributes)
-    if result is None:
-        result = _conv_weight(x, dy, kernel, *attributes)
-        small.keep(small.CONV_WEIGHT, x, dy, None, result, kernel, *attributes)
-    return result
+    w = small.run(small.CONV_WEIGHT, x, dy, None, kernel, *attributes)
+    return _conv_weight(x, dy, kernel, *attributes) if w is None else w
 
 
 @on_torch_threads
 def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
-    key = _key("conv_weight", x, dy, kernel, attributes)
-    kept = _kept.get(key)
-    if kept is not None:
-        w, (src, after, dst) = new(x, kept.shape, attributes[-1]), kept.forms
-        kept.run(src.array(x), after.array(dy), dst.array(w))
-        return w
     w = new_conv_weight(x, dy, kernel, *attributes)
     if w.numel():
         src, after, dst, options = view(x), view(dy), filter_view(w), _options(x, *attributes[:-1])
         options |= {"layout": src.layout, "grad_layout": after.layout, "filter_layout": dst.layout}
         rank, size = x.dim() - 2, tuple(w.shape)
         WEIGHTS[rank](src.array, size, after.array, out=dst.array, **options)
-        run = repeatable(f"grad.conv{rank}d_weight", rank, src.array, size, after.array, **options)
-        _keep(key, run, w, src, after, dst)
+
+        def repeated(kept: tuple[Any, ...]) -> Large:
+            sums = repeatable(f"grad.conv{rank}d_weight", rank, src.array, size, after.array, **options)
+            return large(kept, w, (src, after, dst), lambda x, dy, _, w: sums(x, dy, w))
+
+        small.keep(small.CONV_WEIGHT, x, dy, None, w, kernel, repeated, *attributes)
     return w

@@ -1,12 +1,13 @@
-"""Calls of little work, in which what Python does around it would be most of the time.
+"""Calls like others before them, in which what Python does around the work would be much of the time.
 
-Of such a call everything but the numbers is kept: from then on one like it goes from its tensors to the kernel in
-compiled code, through no dispatcher. Where gradients are needed one small function of autograd is around it.
+Of a call of little work everything but the numbers is kept: from then on one like it goes from its tensors to the
+kernel in compiled code, through no dispatcher. Of others what was checked and planned is kept. Where gradients are
+needed one small function of autograd is around both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._core.nests.small import Small, SmallConvolution, SmallSums, SmallTotals
-from .._core.nests.small_calls import SmallCalls
+from .._core.nests.small_calls import Large, SmallCalls
 from ..choosing.table import cost_table
 from ..choosing.watching import watchers
 from ..convolutions.problem import Pairs, in_sizes
@@ -27,7 +28,7 @@ from .memory import filter_view, view
 
 CONV, CONV_TRANSPOSE, CONV_WEIGHT, BIAS = KINDS = range(4)
 PUBLIC = len(KINDS)  # added to a kind: calls of users, whose attributes are as they were given
-MAX_KEPT = 512  # each has a workspace
+MAX_KEPT = 1024  # small ones have a workspace
 MAX_RESULT = 1 << 16  # elements
 MAX_TOTALS = 1 << 11  # elements whose totals are summed one after another
 MAX_OFFSET = 2**31 - 1  # of an element of a filter
@@ -57,9 +58,9 @@ def run(
 
 def keep(
     kind: int, first: torch.Tensor, second: torch.Tensor, third: torch.Tensor | None, result: torch.Tensor,
-    size: Sequence[int] | None, *attributes: Any,
+    size: Sequence[int] | None, large: Callable[[tuple[Any, ...]], Large], *attributes: Any,
 ) -> None:  # fmt: skip
-    """Keep a call that has succeeded, if it is small.
+    """Keep a call that has succeeded.
 
     Parameters
     ----------
@@ -68,20 +69,28 @@ def keep(
         None).
     first, second, third : Tensor
     result : Tensor
+        Not empty.
     size : sequence of int or None
         Spatial, of the result, of kinds whose operator has it.
+    large : callable
+        What is kept if the call is not small, given the attributes.
     *attributes
         As the operators have them.
     """
     arguments = kind, first, second, third, *(() if size is None else (size,)), *attributes
-    if calls is None or calls.find(*arguments) is not False:
+    if calls is None:
         return
-    if first.dtype not in TYPES or any(t is not None and t.dtype != first.dtype for t in (second, third)):
+    found = calls.find(*arguments)
+    if found is not False and type(found) is not Large:
         return
-    small = None
-    if 0 < result.numel() <= MAX_RESULT and first.numel() and flops(kind, first, second, result) <= SMALL_FLOPS:
-        small = _small(kind, first, second, third, result, size, *attributes)
-    calls.keep(small, *arguments)
+    stride, padding, dilation, groups, channels_last = attributes
+    kept: tuple[Any, ...] = tuple(stride), tuple(padding), tuple(dilation), groups, channels_last
+    kept = kept if size is None else (tuple(size), *kept)
+    small: Small | None = None
+    if first.dtype in TYPES and all(t is None or t.dtype == first.dtype for t in (second, third)):
+        if result.numel() <= MAX_RESULT and flops(kind, first, second, result) <= SMALL_FLOPS:
+            small = _small(kind, first, second, third, result, size, kept)
+    calls.keep(large(kept) if small is None else small, *arguments)
 
 
 def flops(kind: int, first: torch.Tensor, second: torch.Tensor, result: torch.Tensor) -> int:
@@ -90,16 +99,14 @@ def flops(kind: int, first: torch.Tensor, second: torch.Tensor, result: torch.Te
     return 2 * w.numel() * pixels.shape[0] * prod(pixels.shape[2:])
 
 
-def _small(kind, first, second, third, result, size, stride, padding, dilation, groups, channels_last) -> Small | None:
+def _small(kind, first, second, third, result, size, kept) -> Small | None:
     rank, x, item = first.dim() - 2, view(first), first.element_size()
     like = _results[first.dtype].as_strided(result.shape, result.stride())
     if torch.empty_like(like).stride() != result.stride():
         return None
-    kept: tuple[Any, ...] = tuple(stride), tuple(padding), tuple(dilation), groups, channels_last
+    stride, padding, dilation, groups, _ = kept[-5:]
     pads: Pairs = tuple(zip(padding[::2], padding[1::2]))
-    options: dict[str, Any] = {"stride": kept[0], "padding": pads, "dilation": kept[2], "groups": groups}
-    if size is not None:
-        kept = tuple(size), *kept
+    options: dict[str, Any] = {"stride": stride, "padding": pads, "dilation": dilation, "groups": groups}
     if kind == CONV_WEIGHT:
         after, dw = view(second), filter_view(result)
         options |= {"layout": x.layout, "grad_layout": after.layout, "filter_layout": dw.layout}

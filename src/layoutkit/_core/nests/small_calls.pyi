@@ -3,6 +3,9 @@ from typing import Any
 
 from .small import Small
 
+class Large(Small):
+    def __init__(self, attributes: tuple[Any, ...], compute: Callable[..., Any]) -> None: ...
+
 class SmallCalls:
     kept: dict[bytes, Small | None]
     most: int

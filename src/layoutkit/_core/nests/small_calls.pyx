@@ -9,14 +9,13 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from ..dlpack cimport LK_DL_CPU, LK_DL_FLOAT, LK_DL_MAJOR, lk_dl_exchange, lk_dl_tensor
+from ..dlpack cimport LK_DL_BFLOAT, LK_DL_CPU, LK_DL_FLOAT, LK_DL_MAJOR, lk_dl_exchange, lk_dl_tensor
 from ..runtime.registry cimport isa_in_use
 from .small cimport Small
 
 cdef enum:
     MAX_NUMBERS = 128   # of a key
     MAX_AXES = 5
-    MAX_ELEMENTS = 1 << 16  # of a tensor; larger ones are not small
     TENSORS = 3         # of a call, at most
 
 # What stands in a key before numbers that are given in a sequence, as a truth value, or not at all.
@@ -56,6 +55,24 @@ cdef bint put_value(Call *call, object value) except -1:
         if not put_value(call, item):
             return False
     return True
+
+
+cdef class Large(Small):
+    """A call whose work is left to a function: of little work is only what is around it.
+
+    Parameters
+    ----------
+    attributes : tuple
+        Of the call; for the caller.
+    compute : callable
+        Of three tensors, or None in the place of some; the result, or None where it has to be found in another way.
+    """
+
+    cdef object compute
+
+    def __init__(self, tuple attributes not None, compute):
+        Small.__init__(self, None, attributes, 0)
+        self.compute = compute
 
 
 cdef class SmallCalls:
@@ -135,7 +152,6 @@ cdef class SmallCalls:
     cdef bytes key(self, int kind, tuple tensors, tuple attributes, Call *call):
         """The key of a call, whose tensors are described; None if it is not one to keep."""
         cdef int i, axis
-        cdef int64_t count
         cdef lk_dl_tensor *t = call.tensors
         call.length = 0
         if self.watchers:
@@ -147,19 +163,16 @@ cdef class SmallCalls:
                 t.data = NULL
                 put(call, NOTHING)
                 continue
-            if not self.describe(tensors[i], t) or t.dtype.code != LK_DL_FLOAT or t.dtype.bits < 32:
+            if not self.describe(tensors[i], t) or t.dtype.bits < 16 or <size_t>t.data % (t.dtype.bits // 8):
                 return None
-            if <size_t>t.data % (t.dtype.bits // 8):
+            if t.dtype.code != LK_DL_FLOAT and t.dtype.code != LK_DL_BFLOAT:
                 return None
-            count = 1
+            put(call, t.dtype.code)
             put(call, t.dtype.bits)
             put(call, t.ndim)
             for axis in range(t.ndim):
-                count *= t.shape[axis]
                 put(call, t.shape[axis])
                 put(call, t.strides[axis])
-                if count > MAX_ELEMENTS:
-                    return None
         for value in attributes:
             if not put_value(call, value):
                 return None
@@ -173,10 +186,12 @@ cdef class SmallCalls:
             self.isa, self.at_generation = isa_in_use(), generation
         return True
 
-    cdef object result(self, Small small, Call *call):
+    cdef object result(self, Small small, tuple tensors, Call *call):
         cdef lk_dl_tensor to
         cdef char *at[TENSORS]
         cdef int i
+        if type(small) is Large:
+            return (<Large>small).compute(*tensors)
         y = self.empty_like(small.like)
         if not self.describe(y, &to):
             return None
@@ -205,19 +220,21 @@ cdef class SmallCalls:
     def run(self, int kind, first, second, third, *attributes):
         """The result, if something is kept for calls like this one and the numbers are not unusual; else None."""
         cdef Call call
-        key = self.key(kind, (first, second, third), attributes, &call)
+        cdef tuple tensors = (first, second, third)
+        key = self.key(kind, tensors, attributes, &call)
         if key is None:
             return None
         self.is_current()
         small = self.kept.get(key)
-        return None if small is None else self.result(small, &call)
+        return None if small is None else self.result(small, tensors, &call)
 
     def over(self, Small small not None, first, second, third):
         """The result of what was found for tensors like these; None if it is not to be used any more."""
         cdef Call call
-        if self.key(0, (first, second, third), (), &call) is None:
+        cdef tuple tensors = (first, second, third)
+        if self.key(0, tensors, (), &call) is None:
             return None
-        return self.result(small, &call)
+        return self.result(small, tensors, &call)
 
     def has_no_gradients(self, *tensors):
         """Whether results need not be differentiable, and nothing but the numbers of these plain tensors counts."""
@@ -240,4 +257,4 @@ cdef class SmallCalls:
             return None
         if self.needs_gradients(tensors):
             return differentiable(first, second, third, small)
-        return self.result(small, &call)
+        return self.result(small, tensors, &call)

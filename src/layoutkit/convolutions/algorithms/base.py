@@ -240,17 +240,11 @@ def cycles_of(kernel: Kernel) -> TileCycles:
     Latency and pointers take cycles of the clock, while a cycle of `lk_tile` is the time of two multiplications, which
     take more of the clock here than where its constants are of, or less. A tile unit has a clock of its own.
     """
-    tile = tile_of(kernel)
+    tile, scales = tile_of(kernel), scale()
     if tile.peak in TILE_STEPS:
         return tile.cycles
-    by = clocks_per_step(kernel)
+    by = scales.cycle / (scales.step(tile.peak) or scales.fma_f32)
     return tile.cycles._replace(pointer=tile.cycles.pointer * by, step=tile.cycles.step * by)
-
-
-def clocks_per_step(kernel: Kernel) -> float:
-    """How much less of the clock a step of a row takes than where the constants of tiles are of."""
-    scales = scale()
-    return scales.cycle / (scales.step(tile_of(kernel).peak) or scales.fma_f32)
 
 
 def flops_per_second(kernel: Kernel) -> float:

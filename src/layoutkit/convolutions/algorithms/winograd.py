@@ -34,7 +34,7 @@ from ..winograd_matrices import (
     tiling,
 )
 from ..winograd_pieces import Axis, axis_pieces, cut_filter, piece_rows, tap_places
-from .base import Algorithm, clocks_per_step, flops_per_second, rows_of, steps_at_once
+from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 from .winograd_packing import pack_integers, pack_taps
 
@@ -159,9 +159,7 @@ class Winograd(Algorithm):
         groups, blocks = cut(p, self.m, kernel, threads, self.expanded)
         columns, lanes = columns_of(p), kernel.lanes
         steps = -(-p.ic // p.groups // kernel.kr) * taps(p, self.m)
-        flops = (
-            2 * products * p.groups * (steps + TILE_STEPS * clocks_per_step(kernel)) * lanes * _vectors(columns, kernel)
-        )
+        flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
         stream = groups * (
