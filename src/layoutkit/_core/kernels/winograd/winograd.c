@@ -165,28 +165,32 @@ LK_INLINE void splat_table(vf *k, const float *from, const int n)
 
 #endif
 
+/* A vector of channels. No memcpy where there are instructions for it: gcc would put parts together in memory, and wait for
+ * them there. */
 LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t count)
 {
     if (kind == WHOLE)
         return *(const elements *)lo;
-    elements x = {};
-    if (kind == SPLIT) {
-        memcpy(&x, lo, sizeof(x) / 2);
-        if (hi)
-            memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
-    } else {
-#if LK_VB == 64 /* memcpy would be called */
-        const __mmask64 some = ((__mmask64)1 << X_ITEM * count) - 1;
+#if LK_VB == 64
+    const __mmask64 some = ((__mmask64)1 << X_ITEM * count) - 1;
 #if LK_KR == 2
-        x = (elements)_mm256_maskz_loadu_epi8((__mmask32)some, lo);
+    if (kind == PART)
+        return (elements)_mm256_maskz_loadu_epi8((__mmask32)some, lo);
+    const __m128i half = hi ? _mm_loadu_si128((const __m128i *)hi) : _mm_setzero_si128();
+    return (elements)_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)lo)), half, 1);
 #else
-        x = (elements)_mm512_maskz_loadu_epi8(some, lo);
+    if (kind == PART)
+        return (elements)_mm512_maskz_loadu_epi8(some, lo);
+    const __m256i half = hi ? _mm256_loadu_si256((const __m256i *)hi) : _mm256_setzero_si256();
+    return (elements)_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)lo)), half, 1);
 #endif
 #else
-        memcpy(&x, lo, X_ITEM * count);
-#endif
-    }
+    elements x = {};
+    memcpy(&x, lo, kind == SPLIT ? sizeof(x) / 2 : X_ITEM * (size_t)count);
+    if (kind == SPLIT && hi)
+        memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
     return x;
+#endif
 }
 
 /* Transforms one vector of channels of one tile, `count` of them if it is a part. `inside`: the tile is completely inside
