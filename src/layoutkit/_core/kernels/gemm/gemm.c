@@ -305,11 +305,11 @@ LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const
     return k;
 }
 
-LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
+LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const int flips)
 {
     const int tail = g->cols % LK_LANES;
 #if LK_KR == 4
-    const vf flip = splat((real)g->flip);
+    const vf flip = splat(flips ? (real)g->flip : 0);
 #else
     const vf flip = {};
 #endif
@@ -387,7 +387,13 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
  * worse, and takes much longer. */
 #define TILE(MR, NV) \
-    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); }
+    static void tile_##MR##x##NV(const lk_gemm *g) \
+    { \
+        if (LK_KR == 4 && LK_VB == 64 && NV == 1 && !g->flip) /* a flip for each multiplication takes a tenth of the time */ \
+            micro_kernel(g, MR, NV, 0); \
+        else \
+            micro_kernel(g, MR, NV, LK_KR == 4); \
+    }
 #define TILE_BY_ROWS(MR, NV) \
     static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
 #define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
