@@ -36,9 +36,9 @@ typedef struct {
  * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do.
  *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
  * Sums: each begins with its bias, or 0; integers may have both. It goes through taps, blocks and k in this order, one FMA
- *    after another. After each `chunk` steps, and at the end of a `period`, where chunks begin anew, the sum of the chunk is added to a total,
- *    and the next one begins at 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0;
- *    on tile units, which sum products from 0, always.
+ *    after another. After each `chunk` steps, and at the end of a `period`, where chunks begin anew, the sum of the chunk is
+ *    added to a total, and the next one begins at 0: rounding errors grow as the root of a chunk. If `positive`, a result
+ *    of -0 becomes +0; on tile units, which sum products from 0, always.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
