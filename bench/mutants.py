@@ -1,4 +1,4 @@
-"""Does the short test suite see a defect? ``python bench/mutants.py`` plants twenty, one at a time.
+"""Does the short test suite see a defect? ``python bench/mutants.py`` plants twenty-two, one at a time.
 
 Each is a small edit of a kernel, a loop nest or of planning, of the kind that has been made by mistake: a wrong edge, a
 lost stride, a swapped pair, a choice of the worst. The checkout is copied, the defect compiled in, and the tests named
@@ -56,7 +56,13 @@ MUTANTS = (
            "*(vf *)(g->c + g->sum[first + t]) += acc[t];", "*(vf *)(g->c + g->sum[first + t]) = acc[t];",
            "tests/core tests/grad"),
     Mutant("winograd: the second half of a split vector is lost", f"{KERNELS}/winograd/winograd.c",
-           "if (hi)\n            memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);", "(void)hi;", "tests/core"),
+           "load(at, hi ? at + gap : NULL, kind, count)", "load(at, NULL, kind, count)", "tests/core"),
+    Mutant("pixels: a tap of integers that is left out adds nothing", f"{NESTS}/pixel_rows.pyx",
+           "s.bias_and_padding[j] += s.of_padding[tap * self.nr + j]", "s.bias_and_padding[j] += 0",
+           "tests/convolutions/test_integers.py"),
+    Mutant("products of bytes: rows have no sum of their own", f"{NESTS}/byte_matmul.pyx",
+           "(self.k * self.a_zero - self.sum_of(tile.a + self.a_step[i]))",
+           "(self.k * self.a_zero - self.sum_of(tile.a))", "tests/core/test_byte_matmul.py"),
     Mutant("transposes: streamed part rows store a row less", f"{KERNELS}/moves/move_width.inc",
            "if (c < n0)\n                LK_W(put_row)", "if (c + 1 < n0)\n                LK_W(put_row)",
            "tests/core tests/reorders/test_reorder.py"),
