@@ -1,4 +1,4 @@
-"""Calls of users that go straight to what is kept of small ones, with gradients through one lean autograd function."""
+"""Calls of users that go straight to what is kept of calls like them; gradients by one lean autograd function."""
 
 from __future__ import annotations
 

@@ -49,6 +49,16 @@ cdef enum:  # operands
     A, B, C, OPERANDS
 
 
+cdef inline uint64_t by_pairs(uint64_t word) noexcept nogil:
+    """Four sums of two bytes each, of 16 bits."""
+    cdef uint64_t evens = 0x00ff00ff00ff00ff
+    return (word & evens) + (word >> 8 & evens)
+
+
+cdef inline int64_t total_of(uint64_t pairs) noexcept nogil:
+    return (pairs & 0xffff) + (pairs >> 16 & 0xffff) + (pairs >> 32 & 0xffff) + (pairs >> 48)
+
+
 cdef struct Work:  # of a thread
     lk_gemm tile
     lk_gemm ones            # the same for sums of columns
@@ -238,23 +248,19 @@ cdef class ByteMatmul(Operation):
 
     cdef int64_t sum_of(self, const char *a) noexcept nogil:
         """The sum of a row as the micro-kernel takes it. Bytes behind the last one are 0 there."""
-        cdef int64_t total = 0, at = 0, words, i
-        cdef uint64_t word, flip = <uint64_t>self.a_flip << 32 | self.a_flip, evens = 0x00ff00ff00ff00ff, pairs
-        while at < self.units * UNIT:
-            words = min(<int64_t>WORDS, (self.units * UNIT - at) // 8)
+        cdef int64_t total = 0, words = self.units // 2, first = 0, i
+        cdef uint64_t word, pairs, flip = <uint64_t>self.a_flip << 32 | self.a_flip
+        while first < words:
             pairs = 0
-            if words == 0:  # half a word is left
-                words, word = 0, 0
-                memcpy(&word, a + at, UNIT)
-                word ^= self.a_flip
-                pairs = (word & evens) + (word >> 8 & evens)
-                at += UNIT
-            for i in range(words):
-                memcpy(&word, a + at + 8 * i, 8)
-                word ^= flip
-                pairs += (word & evens) + (word >> 8 & evens)
-            at += 8 * words
-            total += (pairs & 0xffff) + (pairs >> 16 & 0xffff) + (pairs >> 32 & 0xffff) + (pairs >> 48)
+            for i in range(first, min(words, first + WORDS)):
+                memcpy(&word, a + 8 * i, 8)
+                pairs += by_pairs(word ^ flip)
+            total += total_of(pairs)
+            first += WORDS
+        if self.units % 2:
+            word = 0
+            memcpy(&word, a + 8 * words, UNIT)
+            total += total_of(by_pairs(word ^ self.a_flip))
         return total
 
     # ---- copies
