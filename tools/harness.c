@@ -127,6 +127,7 @@ static int check(const lk_kernel *k)
     case LK_LRN: return check_lrn(k);
     case LK_MOMENTS: case LK_SCALE: case LK_SLOPE_SUMS: case LK_SLOPES: case LK_SOFTMAX: case LK_REDUCE:
         return check_lines(k);
+    case LK_SOFTMAX_BYTES: return check_softmax_bytes(k);
     case LK_TAKE: return check_take(k);
     case LK_BLEND_ROWS: case LK_BLEND_PIXELS: return check_blend(k);
     case LK_WEIGHTS: return check_weights(k);
