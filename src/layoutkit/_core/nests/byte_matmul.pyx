@@ -11,7 +11,7 @@ A task is a block of rows by a group of panels of columns, which a thread packs 
 units do not lie one after another are copied. Sums of columns are products with a row of ones.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from operator import itemgetter
@@ -107,7 +107,9 @@ cdef class ByteMatmul(Operation):
     cdef uint32_t a_flip, b_flip
     cdef bint copies_rows, buffered
     cdef const char *ones               # a row of A
-    cdef lk_rounding rounding
+    cdef float scale
+    cdef int c_zero
+    cdef bint c_signed
     cdef int64_t a_step[MAX_ROWS]
     cdef int64_t c_step[MAX_ROWS]
     cdef int64_t sums_step[MAX_ROWS]
@@ -140,12 +142,7 @@ cdef class ByteMatmul(Operation):
     cdef int set_zeros(self, bint a_signed, bint b_unsigned, bint c_signed, zeros, double scale) except -1:
         self.a_flip, self.b_flip = SIGNS if a_signed else 0, SIGNS if b_unsigned else 0
         self.a_zero, self.b_zero = zeros[0] + 128 * a_signed, zeros[1] - 128 * b_unsigned
-        cdef lk_rounding *r = &self.rounding
-        memset(r, 0, sizeof(lk_rounding))
-        for i in range(64):
-            r.mul[i], r.most[i] = scale, 255
-        r.sign = 128 if c_signed else 0
-        r.zero, r.shifts = zeros[2] + r.sign, zeros[2] != 0
+        self.scale, self.c_zero, self.c_signed = scale, zeros[2], c_signed
         return 0
 
     cdef int set_division(self) except -1:
@@ -201,15 +198,22 @@ cdef class ByteMatmul(Operation):
 
     cdef void begin(self, Work *w, char *workspace) noexcept nogil:
         """Set what does not depend on the task."""
+        cdef int i
         w.panels, w.rows, w.columns = workspace, workspace + self.at_rows, workspace + self.at_columns
         w.sums, w.batch, w.zero_tap = workspace + self.at_sums, -1, 0
         begin_tile(&w.tile, &w.zero_tap, w.c_col, self.nr // self.lanes, self.lanes * sizeof(int32_t))
         w.tile.chunk = <int64_t>1 << 62  # integers need no totals
         w.tile.ldb, w.tile.kb, w.tile.kb_last = self.nr, self.units, self.units
-        w.ones, w.rounding = w.tile, self.rounding
+        w.ones = w.tile
         w.ones.a, w.ones.row, w.ones.c_row, w.ones.rows = self.ones, &w.zero_tap, &w.zero_tap, 1
         w.tile.row, w.tile.flip, w.tile.out = self.a_step, self.a_flip, &w.rounding
         w.tile.bias_row = w.row_bias if self.b_zero else NULL
+        memset(&w.rounding, 0, sizeof(lk_rounding))
+        memset(w.rounding.most, 255, sizeof(w.rounding.most))
+        for i in range(self.nr):
+            w.rounding.mul[i] = self.scale
+        w.rounding.sign = 128 if self.c_signed else 0
+        w.rounding.zero, w.rounding.shifts = self.c_zero + w.rounding.sign, self.c_zero != 0
 
     cdef inline char *operand(self, char **at, int i, int64_t batch) noexcept nogil:
         return at[self.array[i]] + self.offset[i] + self.matrix[i][batch]

@@ -8,7 +8,7 @@ all rows of a tile. Of integers, whose padding is the zero point, the bias of su
 pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -61,9 +61,9 @@ cdef struct Work:
     bint rounds_in_registers        # the micro-kernel makes bytes of sums
     bint buffered                   # sums are rounded on their way from a buffer
     bint adds_left_out              # what is left out is not 0
-    int32_t *of_padding             # of the panel: what each tap in the padding adds to the sums
-    const int32_t *bias             # of the panel, or NULL
-    int32_t bias_and_padding[MAX_COLS]
+    uint32_t *of_padding            # of the panel: what each tap in the padding adds to the sums, which wrap around
+    const uint32_t *bias            # of the panel, or NULL
+    uint32_t bias_and_padding[MAX_COLS]
     int64_t padding_col[MAX_COLS]
     int64_t sums_row[MAX_ROWS]
     int64_t c_col[MAX_COLS]
@@ -202,7 +202,7 @@ cdef class PixelRows(Executor):
         if self.integers:
             self.ws_thread += aligned(self.x_run + self.kr)
         if self.leaves_out:
-            self.ws_thread += aligned(self.taps * self.nr * sizeof(int32_t))
+            self.ws_thread += aligned(self.taps * self.nr * sizeof(uint32_t))
         if gather:
             self.ws_thread += aligned(self.matrix_row * self.block_rows) + aligned(self.line * self.x_item)
         elif self.stages:
@@ -303,7 +303,7 @@ cdef class PixelRows(Executor):
         s.sums = <char *>s.mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         zeros = s.sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
         s.matrix = zeros + (aligned(self.x_run + self.kr) if self.integers else 0)
-        s.of_padding, s.bias = <int32_t *>s.matrix, NULL  # what leaves taps out has no matrix
+        s.of_padding, s.bias = <uint32_t *>s.matrix, NULL  # what leaves taps out has no matrix
         s.adds_left_out = self.leaves_out and (epilogue.x_zero ^ self.flip) & 0xff
         s.x_from = s.y_from = s.zero_tap = 0
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
@@ -379,7 +379,7 @@ cdef class PixelRows(Executor):
         cdef int j
         tile.b = w + panel * self.panel_bytes
         tile.bias_col = bias + panel * self.nr * self.sum_item if bias != NULL else NULL
-        s.bias = <const int32_t *>tile.bias_col
+        s.bias = <const uint32_t *>tile.bias_col
         tile.cols = <int>min(self.nr, self.cols - column)
         tile.pads = <int>min(tile.cols, max(0, column + tile.cols - self.g.oc))
         tile.c = tile.next_c = s.y + s.y_from
@@ -434,9 +434,9 @@ cdef class PixelRows(Executor):
             if s.tile.bias_col != <const void *>s.bias_and_padding:
                 memset(s.bias_and_padding, 0, sizeof(s.bias_and_padding))
                 if s.bias != NULL:
-                    memcpy(s.bias_and_padding, s.bias, self.nr * sizeof(int32_t))
+                    memcpy(s.bias_and_padding, s.bias, self.nr * sizeof(uint32_t))
                 s.tile.bias_col = s.bias_and_padding
-            for j in range(self.nr):
+            for j in range(s.tile.cols):
                 s.bias_and_padding[j] += s.of_padding[tap * self.nr + j]
 
     cdef void order_columns(self, lk_rounding *out) noexcept nogil:
