@@ -29,3 +29,18 @@ def placed(values, placement):
     array = array[tuple(slice(None, None, -1 if turn else 1) for turn in turned)]
     array[...] = inner
     return array if repeated is None else np.broadcast_to(array, values.shape)
+
+
+@st.composite
+def products(draw, extents, long_k):
+    """Of matrices and batches of them: shapes of both operands and of the result, and how they lie in memory. `long_k`:
+    more lengths of the sums, where there are few."""
+    m, n = draw(extents), draw(extents)
+    k = draw(extents if m * n > 3000 else extents | long_k)
+    batch = draw(st.lists(st.sampled_from([1, 2, 3, 5]), max_size=3)) if m * n * k < 50000 else []
+    shapes = []
+    for inner in ((m, k), (k, n)):
+        outer = [draw(st.sampled_from([size, 1])) for size in batch]
+        shapes.append((*outer[draw(st.integers(0, len(outer))) if draw(st.booleans()) else 0 :], *inner))
+    shapes.append((*batch, m, n))
+    return shapes, [draw(placements(len(shape), i == 2)) for i, shape in enumerate(shapes)]

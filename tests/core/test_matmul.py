@@ -5,7 +5,7 @@ import pytest
 from conftest import NEST_ISAS, WHOLE_ISAS, using_isa
 from hypothesis import example, given
 from hypothesis import strategies as st
-from strided import placed, placements
+from strided import placed, products
 
 from layoutkit._core.nests.axes import merged, offsets, viewed_array
 from layoutkit._core.nests.matmul import Matmul
@@ -16,27 +16,14 @@ ROWS, COLUMNS = ((order, [0, 0], [1, 1], None, True) for order in ([0, 1], [1, 0
 LONG_K = st.sampled_from([191, 192, 193, 384, 400, 1536, 1537, 3100])
 
 
-@st.composite
-def products(draw):
-    """Shapes of the operands, of the result, and how they lie in memory."""
-    m, n = draw(EXTENTS), draw(EXTENTS)
-    k = draw(EXTENTS) if m * n > 3000 else draw(EXTENTS | LONG_K)
-    batch = draw(st.lists(st.sampled_from([1, 2, 3, 5]), max_size=3)) if m * n * k < 50000 else []
-    shapes = []
-    for inner in ((m, k), (k, n)):
-        outer = [draw(st.sampled_from([size, 1])) for size in batch]
-        shapes.append((*outer[draw(st.integers(0, len(outer))) if draw(st.booleans()) else 0 :], *inner))
-    shapes.append((*batch, m, n))
-    return shapes, [draw(placements(len(shape), i == 2)) for i, shape in enumerate(shapes)]
-
-
 def whole(rng, shape, dtype):
     return rng.integers(-4, 5, shape).astype(dtype)
 
 
 @given(
-    products(), st.sampled_from(NEST_ISAS), st.sampled_from([np.float32, np.float64]), st.sampled_from(["", "a", "b"]),
-    st.booleans(), st.sampled_from([None, "relu", ("add", "row"), [("mul", 2), ("add", "row"), ("clip", -50, 60)]]),
+    products(EXTENTS, LONG_K), st.sampled_from(NEST_ISAS), st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["", "a", "b"]), st.booleans(),
+    st.sampled_from([None, "relu", ("add", "row"), [("mul", 2), ("add", "row"), ("clip", -50, 60)]]),
     st.booleans(), st.integers(1, 4),
 )  # fmt: skip
 @example(([(300, 200), (200, 1400), (300, 1400)], [ROWS] * 3), NEST_ISAS[-1], np.float32, "", True, None, False, 3)

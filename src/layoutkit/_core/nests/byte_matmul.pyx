@@ -56,6 +56,7 @@ cdef inline uint64_t by_pairs(uint64_t word) noexcept nogil:
 
 
 cdef inline int64_t total_of(uint64_t pairs) noexcept nogil:
+    """The sum of four numbers of 16 bits."""
     return (pairs & 0xffff) + (pairs >> 16 & 0xffff) + (pairs >> 32 & 0xffff) + (pairs >> 48)
 
 
@@ -219,6 +220,7 @@ cdef class ByteMatmul(Operation):
         return at[self.array[i]] + self.offset[i] + self.matrix[i][batch]
 
     cdef void multiply_block(self, Work *w, char **at, int64_t batch, int64_t group, int64_t block) noexcept nogil:
+        """A block of rows by a group of panels, which are packed unless the task before has packed them."""
         cdef int64_t first = share(self.tiles, self.blocks, block), last = share(self.tiles, self.blocks, block + 1)
         cdef int64_t first_panel = share(self.panels, self.groups, group)
         cdef int64_t end_panel = share(self.panels, self.groups, group + 1), panel, t, row, row0, i
@@ -270,7 +272,7 @@ cdef class ByteMatmul(Operation):
     # ---- copies
 
     cdef void copy_rows(self, const char *a, int64_t row, int64_t end, char *to) noexcept nogil:
-        """Copy rows [row, end) of a matrix, each with whole units: what is added to it is 0 to the micro-kernel."""
+        """Copy rows [row, end) of a matrix, padded to whole units by what the micro-kernel takes for 0."""
         cdef int64_t i
         cdef int rest = self.k % UNIT
         if rest:

@@ -58,7 +58,7 @@ cdef bint put_value(Call *call, object value) except -1:
 
 
 cdef class Large(Small):
-    """A call whose work is left to a function: of little work is only what is around it.
+    """A call that a function computes. It is kept so that calls like it need no checks, and no dispatcher.
 
     Parameters
     ----------

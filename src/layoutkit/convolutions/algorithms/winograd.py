@@ -166,7 +166,7 @@ class Winograd(Algorithm):
             far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
             + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
         )
-        at_once = 2 * lanes if p.types.integers else lanes  # input channels: those of integers are of 16 bits
+        at_once = 2 * lanes if p.types.integers else lanes  # input channels of a vector; of integers they take 16 bits
         read = -(-p.ic // p.groups // at_once) * at_once // lanes
         vectors = read * taps(p, self.m) + -(-columns // lanes)
         slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
@@ -183,7 +183,8 @@ class Winograd(Algorithm):
             expanding = groups * filter_bytes / EXPANDED_BYTES_PER_SECOND * scale().copy_l2
         multiply = expanding + flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
-        transforming = scale().run if p.types.integers else scale().copy_l2  # those of integers take instructions
+        # transforms of integers are bound by instructions, others by the second cache
+        transforming = scale().run if p.types.integers else scale().copy_l2
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * transforming)
 
     def saving(self, p: ConvProblem) -> float:
