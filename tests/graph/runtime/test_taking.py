@@ -67,6 +67,16 @@ def test_take(data, dtype, isa, threads, end):
     assert (y == 5).all()
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_take_of_rows_with_many_fills(dtype):
+    """A row of more pieces than those that are copied for several rows at a time."""
+    x = rng.integers(0, 100, (3, 40)).astype(dtype)
+    at = np.where(np.arange(60) % 3 == 1, -1, np.arange(60) * 7 % 40)
+    y = np.empty((3, 60), dtype)
+    Take(x, y, [np.arange(3), at], np.array(9, dtype), 2)(x, y)
+    np.testing.assert_array_equal(y, np.where(at < 0, 9, x[:, at]))
+
+
 def test_take_of_many_bytes_by_threads():
     x = rng.integers(0, 100, (3, 40, 50, 64)).astype(np.uint8)
     indices = [np.arange(3), np.repeat(np.arange(40), 2), np.r_[-1, np.arange(50), -1], np.arange(64)]

@@ -101,7 +101,7 @@ cdef class Take(Operation):
     """
 
     cdef lk_take_fn units, elements
-    cdef Segment segment[2 * MAX_SEGMENTS]
+    cdef const Segment *segment
     cdef int segments, threads
     cdef bint contiguous         # the units of a row of y
     cdef bint by_segment         # segments are copied for several rows at a time
@@ -114,6 +114,7 @@ cdef class Take(Operation):
 
     def __init__(self, ndarray x not None, ndarray y not None, indices, ndarray fill not None, int threads, views=None):
         cdef const lk_kernel *row
+        cdef Segment *segment
         cdef int i
         self.bind((x, y))
         x, y = views or (x, y)
@@ -140,13 +141,13 @@ cdef class Take(Operation):
                            and all(is_straight(s, self.unit) for s in short_segments))
         if self.by_segment:  # the longest first, which brings the lines of all rows to L1
             segments = sorted(short_segments, key=lambda segment: -segment[1])
-        if len(segments) > 2 * MAX_SEGMENTS:
-            raise ValueError(f"take: {len(segments)} segments of a row")
-        for i, (first, count, start, step, repeat, table) in enumerate(segments):
-            self.segment[i] = Segment(first * self.y_step, start, count, step, repeat, NULL)
-            if table is not None:
-                self.segment[i].at = <const int64_t *>self.keep(table, np.int64)
         self.segments = <int>len(segments)
+        segment = <Segment *>self.keep(np.empty(self.segments * sizeof(Segment), np.uint8))
+        for i, (first, count, start, step, repeat, table) in enumerate(segments):
+            segment[i] = Segment(first * self.y_step, start, count, step, repeat, NULL)
+            if table is not None:
+                segment[i].at = <const int64_t *>self.keep(table, np.int64)
+        self.segment = segment
         rows = row_offsets(offsets)
         self.x_row, self.rows = <const int64_t *>self.keep(rows, np.int64), rows.size
         rows = row_offsets([step * np.arange(len(a), dtype=np.int64) for a, step in zip(offsets, steps)])
