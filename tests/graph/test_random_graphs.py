@@ -74,7 +74,7 @@ def test_the_assignment_is_the_least_though_few_reorders_get_a_cost(graph, round
         patch.setattr(problem, "MAX_ROUNDS", rounds)
         found = choose_layouts(graph, given, costs).assigned
     for known in choose_layouts(graph, given, costs).known.values():
-        kinds = range(len(layouts_of(len(known.shape))))
+        kinds = range(len(layouts_of(known)))
         if kinds:
             costs.price(known, [(i, j) for i in kinds for j in kinds if i != j])
     assert choose_layouts(graph, given, costs).assigned.seconds == pytest.approx(found.seconds)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import EMULATED, WHOLE_ISAS, using_isa
 from graphs import graphs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +11,7 @@ from oracle.network import evaluate
 import layoutkit as lk
 from layoutkit._core.nests.lrn import Lrn
 from layoutkit._core.nests.pooling import pool
+from layoutkit._core.runtime import registry
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES
@@ -63,10 +64,12 @@ def network():
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("layouts", [None, *NAMES])
-def test_every_result_is_rounded_once(dtype, layouts):
+@pytest.mark.parametrize("isa", [registry.isas()[-1], *EMULATED])
+def test_every_result_is_rounded_once(dtype, layouts, isa):
     graph, x = network(), numbers(2, 3, 12, 12)
     model = Model(graph, dtype=dtype, layouts=layouts, threads=2)
-    found = model.run(x)["y"]
+    with using_isa(isa):
+        found = model.run(x)["y"]
     assert kept(model) == {"a", "b", "c", "d", "e"}  # Tan computes in float32, and reads what is not rounded
     values = {"x": x}
     for node in graph.nodes:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from conftest import fewer
+from conftest import EMULATED, fewer, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
 from oracle.network import evaluate
 from random_cases.quantised import Builder, assert_same
 
+from layoutkit._core.runtime import registry
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES
 
@@ -83,8 +84,11 @@ def test_pairs_that_are_none(broken):
     assert_same(b.graph(*outputs), 0.01)
 
 
-@given(st.data(), st.sampled_from([None, *NAMES]), st.sampled_from(["float32", "bfloat16"]))
-def test_random_networks(data, layouts, dtype):
+@given(
+    st.data(), st.sampled_from([None, *NAMES]), st.sampled_from(["float32", "bfloat16"]),
+    st.sampled_from([registry.isas()[-1], *EMULATED]),
+)  # fmt: skip
+def test_random_networks(data, layouts, dtype, isa):
     """Of any scales and zero points; products in bfloat16 where a filter is not of int8."""
     b = Builder(data.draw(st.integers(0, 1 << 20)))
     kinds = "uint8", "int8"
@@ -99,7 +103,7 @@ def test_random_networks(data, layouts, dtype):
         x, channels = data.draw(st.sampled_from(tensors[-3:]))
         op = data.draw(st.sampled_from(["Conv", "Conv", "Depthwise", "Add", "Concat", "MaxPool", "Relu"]))
         if op == "Conv":
-            out = data.draw(st.sampled_from([1, 8, 17]))
+            out = data.draw(st.sampled_from([1, 8, 17, 70]))
             y = b.add(
                 "Conv", x, b.filter(out, channels, 3, 3, axis=data.draw(st.sampled_from([0, None]))), pads=[1] * 4
             )
@@ -121,7 +125,9 @@ def test_random_networks(data, layouts, dtype):
     read = {name for node in b.nodes for name in node.inputs}
     graph = b.graph(*(t for t, _ in tensors if t not in read), shape=(2, 8, 5, 5))
     x = b.rng.uniform(-1, 1, (2, 8, 5, 5)).astype(np.float32)
-    found, want = Model(graph, layouts=layouts, dtype=dtype, threads=2).run(x), evaluate(graph, {"x": x})
+    want = evaluate(graph, {"x": x})
+    with using_isa(isa):
+        found = Model(graph, layouts=layouts, dtype=dtype, threads=2).run(x)
     for name in graph.outputs:
         # where a rounding goes the other way, what follows differs by a quantum times its weights
         assert np.mean(np.abs(found[name] - want[name])) < (0.01 if dtype == "float32" else 0.1), name

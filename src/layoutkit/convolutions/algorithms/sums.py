@@ -86,6 +86,15 @@ def equidistant(p: ConvProblem) -> bool:
     return p.kernel == p.stride == ones and not p.pads
 
 
+def in_lines(p: ConvProblem) -> bool:
+    """Whether a tile unit can load pixels as they are: signs need no change, and channels cross no cache line."""
+    block, item, channels = p.src.block(1), p.types.src.itemsize, p.ic // p.groups
+    run = item * (min(block, channels) if block > 1 else channels)
+    line = LINE_BYTES if run > LINE_BYTES // 2 else LINE_BYTES // 2 if run > LINE_BYTES // 4 else LINE_BYTES // 4
+    starts = (item * block,) if block > 1 else (item * p.ic, item * channels)  # of pixels, and of groups
+    return p.types.elements[0] != "s8" and all(start % line == 0 for start in starts)
+
+
 def units_of(channels: int, kernel: Kernel) -> int:
     """The number of units of `kr` values that channels are packed into, rounded up to whole K tiles."""
     return -(-channels // kernel.k_step) * kernel.k_step // kernel.kr
@@ -180,7 +189,7 @@ class PixelSums(_Sums):
         if (at_once := steps_at_once(kernel)) > 1:  # one pointer tells where all rows are, or they are copied
             summed = units * p.taps if self.gather else units
             units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
-            in_place = self.buffered or equidistant(p)
+            in_place = self.buffered or (equidistant(p) and in_lines(p))
             run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
         most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
         leaves_out = not self.buffered and not self.lacks_padding(p)

@@ -23,7 +23,6 @@ from ...choosing.warn import without
 from ...convolutions import transposed
 from ...convolutions.epilogue import step_of
 from ...convolutions.filter import Filter
-from ...convolutions.phases import TransposedTask
 from ...convolutions.problem import ConvProblem
 from ...convolutions.task import ConvTask
 from ...formats.layout import Layout
@@ -33,7 +32,7 @@ from ..ir import Node
 from ..operators import Known
 from ..operators.kernels import elementwise
 from ..operators.kernels.elementwise import chain_of
-from ..operators.layouts import LAST, PLAIN, layouts_of
+from ..operators.layouts import LAST, PLAIN, layouts_of, share_layout
 from ..operators.moves import TO_LAST, channels_moved
 from ..operators.neural import geometry, transposed_geometry
 from .factors import factors_of
@@ -58,9 +57,9 @@ class Costs:
 
     def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
         self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
-        self._moves: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
+        self._moves: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
         self._measured = frozenset(cost_table.problems())
-        self._convolutions: dict[tuple[tuple[int, ...], ConvProblem | TransposedTask], np.ndarray] = {}
+        self._convolutions: dict[tuple, np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
         """Seconds of reordering a tensor from each layout to each other, those without a price at least."""
@@ -76,10 +75,10 @@ class Costs:
 
     def _moves_of(self, of: Known) -> tuple[np.ndarray, np.ndarray]:
         """Seconds of reorders, and which of them have a price: those that were measured, or are now, from the start."""
-        key = *of.shape, of.itemsize
+        key = *of.shape, of.itemsize, layouts_of(of)
         found = self._moves.get(key)
         if found is None:
-            layouts, measuring = layouts_of(len(of.shape)), tuning.mode() == "measure"
+            layouts, measuring = layouts_of(of), tuning.mode() == "measure"
             n = len(layouts)
             same = np.zeros((n, n), bool)
             for i, j in product(range(n), repeat=2):
@@ -100,7 +99,7 @@ class Costs:
     def _seams(self, of: Known) -> np.ndarray:
         """Seconds by layout that threads wait at the ends of their bands of a tensor, which a step reads or writes."""
         nbytes, seconds = of.itemsize * prod(of.shape), []
-        for i, layout in enumerate(layouts_of(len(of.shape))):
+        for i, layout in enumerate(layouts_of(of)):
             pieces = of.shape[0] * (1 if i == LAST else -(-of.shape[1] // layout.block(1)))
             seconds.append(
                 _foreign_seconds(min(nbytes, pieces * self.threads * SEAM_BYTES), self.threads, self.threads)
@@ -108,48 +107,48 @@ class Costs:
         return np.array(seconds)
 
     def _move(self, of: Known, source: int, result: int) -> ReorderProblem:
-        layouts = layouts_of(len(of.shape))
+        layouts = layouts_of(of)
         threads = useful_threads(of.itemsize * prod(of.shape), self.threads)
         return ReorderProblem(layouts[source], layouts[result], of.shape, of.itemsize, threads)
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """Seconds by the layouts of input and result; infinite for pairs that are not considered."""
-        x = known[node.inputs[0]]
-        layouts = layouts_of(len(x.shape))
         if node.op == "ConvTranspose":
             return self._transposed(node, known)
+        x, (sources, results) = known[node.inputs[0]], sides_of(node, known)
         # the problem also says what the filter's values rule out: all that costs depend on, except the layouts
-        f = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype)
+        f = filter_of(node, known, sources[PLAIN], results[PLAIN], self.accuracy, self.dtype)
         alike = f.problem(x.shape)
-        seconds = self._convolutions.get((x.shape, alike))
+        key = x.shape, sources, results, alike
+        seconds = self._convolutions.get(key)
         if seconds is None:
             seconds = self._estimated(f, alike, node, known)
             seconds += self._seams(x)[:, None] + self._seams(known[node.outputs[0]])
-            self._convolutions[x.shape, alike] = seconds
+            self._convolutions[key] = seconds
         return seconds
 
     def _transposed(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """As `convolution`, of a transposed one."""
-        x = known[node.inputs[0]]
-        layouts = layouts_of(len(x.shape))
-        op = transposed_of(node, known, layouts[PLAIN], layouts[PLAIN], self)
+        x, (sources, results) = known[node.inputs[0]], sides_of(node, known)
+        op = transposed_of(node, known, sources[PLAIN], results[PLAIN], self)
         task = transposed.task_of(op, x.shape)
-        seconds = self._convolutions.get((x.shape, task))
+        key = x.shape, sources, results, task
+        seconds = self._convolutions.get(key)
         if seconds is None:
-            seconds = self._convolutions[x.shape, task] = np.full((len(layouts),) * 2, np.inf)
+            seconds = self._convolutions[key] = np.full((len(sources), len(results)), np.inf)
             with without(SlowPathWarning):  # there are other layouts
-                for i, j in convolution_kinds(x):
-                    seconds[i, j] = choices(replace(task, src=layouts[i], dst=layouts[j]))[0].seconds
+                for i, j in convolution_kinds(node, known):
+                    seconds[i, j] = choices(replace(task, src=sources[i], dst=results[j]))[0].seconds
         return seconds
 
     def _estimated(self, f: Filter, alike: ConvProblem, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """As `convolution`, not cached, of this filter and problem between plain layouts."""
         x = known[node.inputs[0]]
         bordered = f.border(x.shape)[0] is not None  # in a way that depends on the layout
-        layouts = layouts_of(len(x.shape))
-        seconds = np.full((len(layouts),) * 2, np.inf)
-        for i, j in convolution_kinds(x):
-            src, dst = layouts[i], layouts[j]
+        sources, results = sides_of(node, known)
+        seconds = np.full((len(sources), len(results)), np.inf)
+        for i, j in convolution_kinds(node, known):
+            src, dst = sources[i], results[j]
             p = alike.between(src, dst)
             if bordered:
                 p = filter_of(node, known, src, dst, self.accuracy, self.dtype).problem(x.shape)
@@ -160,7 +159,7 @@ class Costs:
         """Seconds by the layouts of input and result of a Transpose that moves the channels behind the pixels, or back:
         none where one of them has channels last, as both are the same array then."""
         x = known[node.inputs[0]]
-        seconds = np.full((len(layouts_of(len(x.shape))),) * 2, np.inf)
+        seconds = np.full((len(layouts_of(x)),) * 2, np.inf)
         moving, free = relabelled_kinds(node, x)
         self.price(x, [free[::-1]])
         seconds[moving] = self.moves(x)[free[::-1]]
@@ -186,10 +185,18 @@ def same_bytes(src: Layout, dst: Layout, shape: Sequence[int]) -> bool:
     return prod(src.physical_shape(shape)) == prod(dst.physical_shape(shape)) and is_view(src, dst, shape)
 
 
-def convolution_kinds(x: Known) -> list[tuple[int, int]]:
-    """The kinds of layouts of input and result that are considered for convolutions of a tensor."""
-    kinds = range(len(layouts_of(len(x.shape))))
-    return [(i, j) for i in kinds for j in kinds if i == j or x.shape[1] <= FEW_CHANNELS]
+def sides_of(node: Node, known: Mapping[str, Known]) -> tuple[tuple[Layout, ...], tuple[Layout, ...]]:
+    """By kind, the layouts of the input of a convolution, and of its result."""
+    return layouts_of(known[node.inputs[0]]), layouts_of(known[node.outputs[0]])
+
+
+def convolution_kinds(node: Node, known: Mapping[str, Known]) -> list[tuple[int, int]]:
+    """The kinds of layouts of input and result that are considered for a convolution; what it adds has that of the
+    result."""
+    x, added = known[node.inputs[0]], [known[name] for name in (node.input(3), node.outputs[0]) if name]
+    kinds = range(len(layouts_of(x)))
+    few = x.shape[1] <= FEW_CHANNELS
+    return [(i, j) for i in kinds for j in kinds if (i == j or few) and share_layout(added, j)]
 
 
 def relabelled_kinds(node: Node, x: Known) -> list[tuple[int, int]]:

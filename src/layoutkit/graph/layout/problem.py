@@ -153,7 +153,7 @@ class LayoutProblem:
         self._fixed.append(Factor((), np.array(fixed)))  # a constant cost
         self._sizes += [len(NAMES)] * count
         for name, of_name in readers.items():
-            if layouts_of(len(known[name].shape)) and name not in graph.constants:
+            if layouts_of(known[name]) and name not in graph.constants:
                 others = [r for r in of_name if r != makers.get(name)]
                 if others:
                     copies = len(self._sizes) if len(others) > FEW_READERS else None

@@ -22,10 +22,10 @@ from ..ir import Node
 from ..layout.costs import VIEWS, Costs, same_bytes
 from ..layout.factors import FLOAT, array_type, conversion
 from ..layout.plan import LayoutPlan
-from ..operators import OPERATORS, StoredType, run
+from ..operators import OPERATORS, Known, StoredType, run
 from ..operators.base import own_type
 from ..operators.kernels import F32, kernel_of
-from ..operators.layouts import PLAIN, in_layout, layouts_of
+from ..operators.layouts import PLAIN, in_layout, layouts_of, physical_shape
 from ..report import Timed, family_of, work_of
 from .concat import parts_of
 from .runs import Runs
@@ -104,8 +104,8 @@ class Program:
         place = name, self._kind(name, kind)
         if name in self.plan.graph.constants or place in self._available:
             return place
-        source, shape = (name, self._kinds[name]), self.known[name].shape
-        src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
+        source, of = (name, self._kinds[name]), self.known[name]
+        (src, dst), shape = (layouts_of(of)[k] for k in (source[1], kind)), of.shape
         if same_bytes(src, dst, shape) and self._tensors.contiguous(source):
             self._tensors.views[place] = source, dst.physical_shape(shape)
             self.steps.append(Step(f"{src} > {dst}", "reorder", None, (source,), (place,), views=True))
@@ -143,8 +143,8 @@ class Program:
 
     def _convert(self, name: str, source: Place, before: StoredType, place: Place, stored: StoredType) -> None:
         """Append a step that converts the numbers of a tensor to another type and layout."""
-        shape = self.known[name].shape
-        src, dst = (_layout(len(shape), k) for k in (source[1], place[1]))
+        of = self.known[name]
+        shape, src, dst = of.shape, _layout(of, source[1]), _layout(of, place[1])
         self._tensors.buffers[place] = dst.physical_shape(shape), array_type(stored.dtype)
         numbers = Numbers(**conversion(before, stored))
         self._reorder(f"{src} > {dst} as {stored}", (src, dst), shape, source, place, numbers)
@@ -156,12 +156,10 @@ class Program:
         if computed not in (None, known.stored_type):
             self._to_round[name] = place[1], computed
             place = f"{name} as {computed}", place[1]
-            shape = _layout(len(known.shape), kind).physical_shape(known.shape)
-            self._tensors.buffers[place] = shape, array_type(computed.dtype)
+            self._tensors.buffers[place] = physical_shape(known, kind), array_type(computed.dtype)
             return place
-        layouts = layouts_of(len(known.shape))
-        shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
-        self._tensors.buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
+        dtype = array_type(known.stored.dtype) if known.stored else known.dtype
+        self._tensors.buffers[place] = physical_shape(known, kind), dtype
         return place
 
     def step(
@@ -205,7 +203,7 @@ class Program:
 
     def _kind(self, name: str, kind: int) -> int:
         """The kind of layout that a tensor has of this kind: plain where there is only one."""
-        return kind if layouts_of(len(self.known[name].shape)) else PLAIN
+        return kind if layouts_of(self.known[name]) else PLAIN
 
     def part_of(self, place: Place) -> Part | None:
         """The part of another tensor that one is, None if it has an array of its own."""
@@ -262,7 +260,7 @@ class Program:
         of, y = OPERATORS[node.op], known[node.outputs[0]]
         plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy, "threads": self.costs.threads}
         attributes: Mapping[str, Any] | None = plain
-        layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
+        layout = None if kind == PLAIN else layouts_of(y)[kind]
         if of.follow is not None and layout is not None:
             attributes = of.follow(plain, layout, [known[n].shape for n in node.present_inputs()])
         reals = [name for name in node.present_inputs() if known[name].dtype == F32]
@@ -316,13 +314,14 @@ class Program:
 
 def _rounded(value: np.ndarray, stored: StoredType) -> np.ndarray:
     """A result of an operator in the type in which it is stored."""
-    layout = _layout(value.ndim, PLAIN)
+    layout = Layout(LETTERS[: value.ndim])
     return np.asarray(reorder(value, layout, layout, **conversion(FLOAT, stored)))
 
 
-def _layout(rank: int, kind: int) -> Layout:
-    """Of tensors with so many dimensions; those without channels are as they are."""
-    return layouts_of(rank)[kind] if layouts_of(rank) else Layout(LETTERS[:rank])
+def _layout(of: Known, kind: int) -> Layout:
+    """Of a tensor; those without channels are as they are."""
+    layouts = layouts_of(of)
+    return layouts[kind] if layouts else Layout(LETTERS[: len(of.shape)])
 
 
 def _keeps_order(node: Node, shape: tuple[int, ...]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ...memory.arrays import reshaped
 from ..layout.factors import array_type
 from ..layout.plan import LayoutPlan
-from ..operators.layouts import PLAIN, layouts_of
+from ..operators.layouts import PLAIN, physical_shape
 from .concat import whole_of
 from .steps import Part, Place
 
@@ -92,6 +92,5 @@ class Tensors:
             return self.buffers[place]
         name, kind = place
         of = self.known[name]
-        layouts = layouts_of(len(of.shape))
         dtype = array_type(of.stored.dtype) if of.stored else of.dtype
-        return layouts[kind].physical_shape(of.shape) if layouts else of.shape, dtype
+        return physical_shape(of, kind), dtype

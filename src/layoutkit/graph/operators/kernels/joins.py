@@ -8,7 +8,7 @@ from itertools import pairwise
 from ...ir import Node
 from .. import base
 from ..base import MAX_RANK, Known
-from ..layouts import PLAIN, layouts_of
+from ..layouts import PLAIN, layouts_of, physical_shape
 from .base import Kernel
 
 WIDTHS = 1, 2, 4, 8, 16  # bytes of elements that are moved
@@ -23,7 +23,7 @@ def axis_of(node: Node, known: Mapping[str, Known], kind: int) -> int | None:
     follow = base.OPERATORS[node.op].follow
     assert follow is not None
     shapes = [known[name].shape for name in names]
-    attributes = follow({**node.attributes, "op": node.op}, layouts_of(rank)[kind], shapes)
+    attributes = follow({**node.attributes, "op": node.op}, layouts_of(known[names[0]])[kind], shapes)
     return None if attributes is None else attributes["axis"]
 
 
@@ -33,8 +33,7 @@ def cut_at(node: Node, known: Mapping[str, Known], kind: int) -> tuple[int, list
     assert axis is not None
     ends = [0]
     for name in names:
-        shape, layouts = known[name].shape, layouts_of(len(known[name].shape))
-        ends.append(ends[-1] + (layouts[kind].physical_shape(shape) if layouts else shape)[axis])
+        ends.append(ends[-1] + physical_shape(known[name], kind)[axis])
     return axis, list(pairwise(ends))
 
 
@@ -48,7 +47,7 @@ def is_joined(node: Node, known: Mapping[str, Known], kind: int) -> bool:
         return False
     if tensors[-1].stored is not None and any(x.value is not None for x in tensors):
         return False
-    return kind == PLAIN or (bool(layouts_of(len(tensors[0].shape))) and axis_of(node, known, kind) is not None)
+    return kind == PLAIN or (bool(layouts_of(tensors[0])) and axis_of(node, known, kind) is not None)
 
 
 KERNELS = dict.fromkeys(("Concat", "Split"), Kernel(is_joined, strided=True))

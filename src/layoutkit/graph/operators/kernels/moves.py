@@ -30,12 +30,12 @@ def is_taken(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     x, y = known[node.inputs[0]], known[node.outputs[0]]
     if x.value is not None or {x.dtype.itemsize, x.itemsize, y.itemsize} - set(WIDTHS) or 0 in (*x.shape, *y.shape):
         return False
-    if kind != PLAIN and not layouts_of(len(x.shape)):
+    if kind != PLAIN and not layouts_of(x):
         return False
     indices = indices_of(node, known)
     if indices is None:
         return False
-    return kind == PLAIN or in_layout(indices, layouts_of(len(x.shape))[kind], x.shape) is not None
+    return kind == PLAIN or in_layout(indices, layouts_of(x)[kind], x.shape) is not None
 
 
 def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -44,7 +44,7 @@ def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     x, y, along = known[node.inputs[0]], known[node.outputs[0]], node.attributes.get("along")
     if node.op != "Resize" or node.attributes.get("mode") not in ("linear", "cubic") or not along or x.dtype != F32:
         return False
-    if x.value is not None or 0 in (*x.shape, *y.shape) or (kind != PLAIN and not layouts_of(len(x.shape))):
+    if x.value is not None or 0 in (*x.shape, *y.shape) or (kind != PLAIN and not layouts_of(x)):
         return False
     with suppress(ValueError):
         check_resize(node.attributes)
@@ -76,7 +76,7 @@ def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
         return kind == PLAIN or (kind == LAST and channels_moved(node, len(x.shape)) == TO_LAST)
     if len(x.shape) != 4:  # it says itself what is wrong
         return False
-    layout = None if kind == PLAIN else layouts_of(4)[kind]
+    layout = None if kind == PLAIN else layouts_of(x)[kind]
     return order_of(node.op, node.attributes, x.shape, layout) is not None
 
 

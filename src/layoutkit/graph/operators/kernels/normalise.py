@@ -39,7 +39,7 @@ def of_last_axes(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     x, a = known[node.inputs[0]], node.attributes
     if not _is_real(x) or any(node.outputs[1:]) or not x.shape:
         return False
-    if kind != PLAIN and not (kind == LAST and a.get("channels") and layouts_of(len(x.shape))):
+    if kind != PLAIN and not (kind == LAST and a.get("channels") and layouts_of(x)):
         return False
     shape = tuple(x.shape[i] for i in normalised_axes(a, len(x.shape), node.op))
     return all(_constant(name, known, shape) for name in node.inputs[1:] if name)

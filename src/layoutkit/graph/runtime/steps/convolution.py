@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,24 +13,24 @@ from ....choosing.best import choices
 from ....convolutions.conv import CLASSES, bind, task_of
 from ....convolutions.task import ConvTask
 from ....convolutions.transposed_operation import operation
+from ....formats.layout import Layout
 from ...ir import Node
-from ...layout.costs import arguments, transposed_of
+from ...layout.costs import arguments, sides_of, transposed_of
 from ...layout.factors import factors_of
 from ...operators import Known
 from ...operators.kernels.convolution import filter_of_integers
-from ...operators.layouts import PLAIN, layouts_of
+from ...operators.layouts import PLAIN
 from .building import Build, Building
 
 
 def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known = program.known
     x = known[node.inputs[0]]
-    layouts = layouts_of(len(x.shape))
-    rank = len(x.shape) - 2
+    (src, dst), rank = _between(node, known, kinds), len(x.shape) - 2
     f = factors_of(node, known, program.costs.dtype)
     b = f.bias(known[node.inputs[2]].value if node.input(2) else None)
     op = CLASSES[rank].of_constant(
-        f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        f.w, b, layout=src, out_layout=dst,
         filter_layout="OI" + "DHW"[3 - rank :], activation=f.activation(node.attributes.get("activation")),
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
@@ -47,13 +47,19 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.operation(node, make, (operand, *residuals), (result,), how)
 
 
+def _between(node: Node, known: Mapping[str, Known], kinds: tuple[int, int]) -> tuple[Layout, Layout]:
+    """The layouts of input and result, of these kinds."""
+    sources, results = sides_of(node, known)
+    return sources[kinds[0]], results[kinds[1]]
+
+
 def _algorithm(task: ConvTask) -> str:
     return choices(task)[0].candidate.name
 
 
 def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     x, f = program.known[node.inputs[0]], factors_of(node, program.known, program.costs.dtype)
-    src, dst = (layouts_of(len(x.shape))[kind] for kind in kinds)
+    src, dst = _between(node, program.known, kinds)
     op = transposed_of(node, program.known, src, dst, program.costs)
     operand = program.operand(node.inputs[0], kinds[0], f.x)
     result = program.result(node.outputs[0], kinds[1], f.y)

@@ -21,7 +21,7 @@ def _elementwise(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known, kind = program.known, kinds[0]
     chain, y = chain_of(node, known), known[node.outputs[0]]
     assert chain is not None
-    layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
+    layout = None if kind == PLAIN else layouts_of(y)[kind]
     names, steps = [chain.x], []
     for op, tensor in chain.steps:
         kernel, numbers, constant = step_of(*op)

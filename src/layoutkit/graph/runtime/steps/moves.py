@@ -48,7 +48,7 @@ def take(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     indices = indices_of(node, known)
     assert indices is not None
     if kind != PLAIN:
-        indices = in_layout(indices, layouts_of(len(x.shape))[kind], x.shape)
+        indices = in_layout(indices, layouts_of(x)[kind], x.shape)
         assert indices is not None
     fill = np.array(node.attributes.get("value", 0)).astype(array_type(stored.dtype))
     operand, result = program.operand(node.inputs[0], kind, stored), program.result(node.outputs[0], kind, stored)
@@ -92,7 +92,7 @@ def _resize(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _order(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """The elements in another order, by a reorder."""
     x, stored, kind = program.known[node.inputs[0]], program.known[node.outputs[0]].stored_type, kinds[0]
-    order = order_of(node.op, node.attributes, x.shape, None if kind == PLAIN else layouts_of(len(x.shape))[kind])
+    order = order_of(node.op, node.attributes, x.shape, None if kind == PLAIN else layouts_of(x)[kind])
     assert order is not None
     src, threads = "abcdefghijkl"[: len(order.inner)], program.costs.threads
     dst, permuted = "".join(src[i] for i in order.perm), tuple(order.inner[i] for i in order.perm)

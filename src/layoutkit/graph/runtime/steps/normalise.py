@@ -15,7 +15,7 @@ from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT
 from ...operators.axes import REDUCTIONS
-from ...operators.base import physical_axes
+from ...operators.base import Known, physical_axes
 from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, parameter
 from ...operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
 from .building import ROW_TYPES, Build, Building, real_type
@@ -53,9 +53,10 @@ def _normalisation(program: Building, node: Node, kinds: tuple[int, int]) -> Non
     program.operation(node, make, (operand,), (result,))
 
 
-def _physical(axis: int, rank: int, kind: int) -> int:
+def _physical(axis: int, of: Known, kind: int) -> int:
     """The physical axis of a dimension that is not in blocks."""
-    physical = axis % rank if kind == PLAIN else physical_axes(layouts_of(rank)[kind])[axis % rank]
+    logical = axis % len(of.shape)
+    physical = logical if kind == PLAIN else physical_axes(layouts_of(of)[kind])[logical]
     assert physical is not None
     return physical
 
@@ -65,7 +66,7 @@ def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     if _is_softmax_of_bytes(program, node, kind):
         _softmax_of_bytes(program, node, kind)
         return
-    axis = _physical(node.attributes.get("axis", -1), len(program.known[node.inputs[0]].shape), kind)
+    axis = _physical(node.attributes.get("axis", -1), program.known[node.inputs[0]], kind)
     operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     logarithm, threads = node.op == "LogSoftmax", program.costs.threads
 
@@ -80,7 +81,7 @@ def _is_softmax_of_bytes(program: Building, node: Node, kind: int) -> bool:
     x, y = (program.known[name] for name in (node.inputs[0], node.outputs[0]))
     if node.op != "Softmax" or x.stored is None or y.stored is None or not (x.stored.integers and y.stored.integers):
         return False
-    along_rows = _physical(node.attributes.get("axis", -1), len(x.shape), kind) == len(x.shape) - 1
+    along_rows = _physical(node.attributes.get("axis", -1), x, kind) == len(x.shape) - 1
     return kind != BLOCKED and along_rows and 0 < x.stored.scale <= MAX_STEP and y.stored.scale >= LEAST_STEP
 
 
@@ -94,9 +95,9 @@ def _softmax_of_bytes(program: Building, node: Node, kind: int) -> None:
 
 
 def _reduction(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    kind, rank = kinds[0], len(program.known[node.inputs[0]].shape)
-    axes = node.attributes.get("axes") or range(rank)
-    physical = [_physical(axis, rank, kind) for axis in axes]
+    kind, x = kinds[0], program.known[node.inputs[0]]
+    axes = node.attributes.get("axes") or range(len(x.shape))
+    physical = [_physical(axis, x, kind) for axis in axes]
     operand, result = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
     threads = program.costs.threads
 
