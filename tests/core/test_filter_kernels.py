@@ -3,14 +3,14 @@
 import harness
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, fewer
+from conftest import fewer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
 
 from layoutkit._core.nests.convert import TYPES
 from layoutkit._core.runtime import registry
-from layoutkit.ndimage.fixed import MOST_NUMBERS, fixed_of
+from layoutkit.ndimage.fixed import MOST_NUMBERS, fixed_of, pairs_of
 
 DTYPES = {
     "u8": np.uint8, "s8": np.int8, "u16": np.uint16, "s16": np.int16, "u32": np.uint32, "s32": np.int32,
@@ -18,13 +18,13 @@ DTYPES = {
 }  # fmt: skip
 NARROW = ["u8", "s8", "u16", "s16", "f32"]
 EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)
-LINE_SUMS = 9
+LINE_SUMS, BAND_PAIRS, LINE_PAIRS = 9, 10, 11
 NONE, MEAN, WHOLE, CAST = range(4)
 
 
 def rows_of(family):
     """Kernels of a family, on every instruction set."""
-    return [k for k in registry.kernels(all_isas=True) if k.family == family and k.isa in WHOLE_ISAS]
+    return [k for k in registry.kernels(all_isas=True) if k.family == family and k.isa in registry.isas()]
 
 
 REALS = [k for k in rows_of("weigh") if k.types in ("f32", "f64")]
@@ -207,22 +207,60 @@ def test_weigh_integers(kernel, taps, count, kind, data, end):
 @given(st.integers(0, 9) | st.just(127), counts, st.integers(1, 5), st.booleans(), st.data(), ends)
 def test_smooth_bands(kernel, half, count, rows, line, data, end):
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-    dtype, taps = np.dtype(DTYPES[kernel.types]), 2 * half + 1
-    line = line and dtype == np.uint8
+    dtype = np.dtype(DTYPES[kernel.types])
+    weight = mirrored(rng, half, data)
+    fixed = fixed_of(SUMS, weight, dtype)
+    if fixed and fixed.smooth:  # not e.g. one weight of 1
+        kind = LINE_SUMS if line and dtype == np.uint8 else BAND_SUMS
+        check_windows(kernel, weight, fixed, kind, (count, rows), rng, data, end)
+
+
+@pytest.mark.parametrize("kernel", [k for k in INTEGERS if k.types in ("u16", "s16")], ids=lambda k: k.name)
+@fewer(2)
+@given(st.integers(1, 12) | st.sampled_from([40, 127]), counts, st.integers(1, 6), st.booleans(), st.data(), ends)
+def test_pairs_of_words(kernel, half, count, rows, line, data, end):
+    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
+    weight = mirrored(rng, half, data)
+    if data.draw(st.booleans()):  # sums that are negative, or do not fit
+        weight *= rng.choice([-1, 1], half + 1) * data.draw(st.sampled_from([0.01, 1, 1.5, 7]))
+    fixed = pairs_of(weight, np.dtype(DTYPES[kernel.types]))
+    if fixed is not None:  # not where sums are exact, or often in doubt
+        check_windows(kernel, weight, fixed, LINE_PAIRS if line else BAND_PAIRS, (count, rows), rng, data, end)
+
+
+def test_what_is_made_of_pairs():
+    gaussian = np.exp(-(np.arange(7) ** 2) / 8.0)
+    gaussian /= 2 * gaussian.sum() - 1
+    for dtype, natural in ((np.uint16, 1), (np.int16, 0)):
+        for weight in (gaussian, -gaussian):
+            fixed = pairs_of(weight, np.dtype(dtype))
+            assert fixed.pairs and fixed.doubt and fixed.words[2] == (natural and weight is gaussian)
+        assert pairs_of(np.array([0.5, 0.25]), np.dtype(dtype)) is None  # exact
+        assert pairs_of(np.full(70, 1 / 139), np.dtype(dtype)) is None  # often in doubt
+        for weight in (np.array([np.nan, 1]), np.array([np.inf, 1]), np.array([1e30, 1]), np.zeros(3)):
+            assert pairs_of(weight, np.dtype(dtype)) is None
+    assert pairs_of(gaussian, np.dtype(np.uint8)) is None
+
+
+def mirrored(rng, half, data):
+    """Weights of a middle and of pairs around it, some of them 0."""
     weight = rng.random(half + 1) + 0.1
     weight /= 2 * weight.sum() - weight[0]  # of a constant window the sum is near that
     if data.draw(st.booleans()):
         weight[1:][::2] = 0
-    fixed = fixed_of(SUMS, weight, dtype)
-    if not (fixed and fixed.smooth):  # e.g. one weight of 1
-        return
-    most = np.iinfo(dtype).max
+    return weight
+
+
+def check_windows(kernel, weight, fixed, kind, size, rng, data, end):
+    """Sums of mirrored windows, of rows or along one, against those of doubles that are cast."""
+    (count, rows), half, dtype = size, len(weight) - 1, np.dtype(DTYPES[kernel.types])
+    info, taps, line = np.iinfo(dtype), 2 * half + 1, kind in (LINE_SUMS, LINE_PAIRS)
     shape = (1, count + 2 * half) if line else (taps + rows - 1, count)
-    x = rng.integers(0, most, shape, dtype, endpoint=True)
-    for value in (0, most):  # parts that are constant: sums are near whole numbers
+    x = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    for value in (0, info.min, info.max):  # parts that are constant: sums are near whole numbers
         x[:, rng.random(x.shape[1]) < data.draw(st.sampled_from([0, 0.1, 0.9]))] = value
     if data.draw(st.booleans()):
-        x[..., : count // 2 + half] = data.draw(st.sampled_from([0, 1, 77, most]))
+        x[..., : count // 2 + half] = data.draw(st.sampled_from([0, 1, 77, info.min, info.max]))
     at, _held = guarded_rows(x, end)
     wide = x.astype(np.float64)
     rows = 1 if line else rows
@@ -231,7 +269,7 @@ def test_smooth_bands(kernel, half, count, rows, line, data, end):
     y = guarded(np.full((rows - 1) * pitch + size, 0xA5, np.uint8), end)
     harness.run(
         kernel.name, "lk_combine", x=at, y=y.address, taps=taps, count=count, weight=weight, end=CAST, size=1,
-        rows=rows, kind=LINE_SUMS if line else BAND_SUMS, element=TYPES[kernel.types], to=TYPES[kernel.types],
+        rows=rows, kind=kind, element=TYPES[kernel.types], to=TYPES[kernel.types],
         y_row=pitch, fixed=fixed.words, fraction=fixed.fraction, doubt=fixed.doubt, ahead=at[0],
         stream=data.draw(st.booleans()),
     )  # fmt: skip
@@ -240,7 +278,8 @@ def test_smooth_bands(kernel, half, count, rows, line, data, end):
         want = weight[0] * window[half]
         for t in range(half):
             want = want + weight[t + 1] * (window[t] + window[taps - 1 - t])
-        np.testing.assert_array_equal(y.array[r * pitch : r * pitch + size].view(dtype), want.astype(dtype))
+        found = y.array[r * pitch : r * pitch + size].view(dtype)
+        np.testing.assert_array_equal(found, np.trunc(want).astype(np.int64).astype(dtype))
 
 
 @pytest.mark.parametrize("kind", [EACH, SUMS, DIFFERENCES])

@@ -20,7 +20,7 @@ from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
 from . import windows as w
 from .arguments import by_parts, output_for
-from .fixed import SMALL, fixed_of
+from .fixed import SMALL, fixed_of, pairs_of
 from .windows import Windows
 
 ELEMENTS = {  # of images, as kernels call them
@@ -123,7 +123,7 @@ def made_of_integers(source: np.dtype, result: np.dtype, passes: Sequence[Window
     found = []
     for p in passes:
         assert p.weight is not None
-        fixed = fixed_of(p.kind, p.weight, source)
+        fixed = (pairs_of(p.weight, source) if p.kind == w.SUMS else None) or fixed_of(p.kind, p.weight, source)
         if fixed is None:
             return []
         found.append(replace(p, end=w.CAST, to=TYPES[ELEMENTS[source.name]], fixed=fixed))
@@ -297,6 +297,9 @@ def one_pass(
             group[i] = p.banded(mirrored=True)
     if points and unit == 1 and types[1] == "u8":
         group[-1] = group[-1].along_bytes()
+    for i, p in enumerate(group):
+        if p.fixed is not None and p.fixed.pairs:
+            group[i] = p.in_pairs(line=i == across and unit == 1)
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .fixed import Fixed
 
 EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)  # as LK_WEIGH_.. of filters.h
-LINE_SUMS = 9
+LINE_SUMS, BAND_PAIRS, LINE_PAIRS = 9, 10, 11
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers
@@ -66,6 +66,10 @@ class Windows:
             weight[half], weight[pairs[::2]] = self.weight[0], self.weight[1:]
             weight[pairs[1::2]] = self.weight[1:] if self.kind == SUMS else -self.weight[1:]
         return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
+
+    def in_pairs(self, line: bool) -> Windows:
+        """The same sums of words as they are, which follow one another along a line."""
+        return replace(self, kind=LINE_PAIRS if line else BAND_PAIRS, place=np.arange(self.span))
 
     def along_bytes(self) -> Windows:
         """The same sums of elements that follow one another, if they are made so."""

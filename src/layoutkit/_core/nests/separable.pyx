@@ -275,6 +275,10 @@ cdef class Separable(SeparablePlan):
             source = points.source[t]
             if unit == 4 and source >= 0:
                 (<int *>first)[t] = (<int *>line)[source]
+            elif unit == 2 and source >= 0:
+                (<short *>first)[t] = (<short *>line)[source]
+            elif unit == 1 and source >= 0:
+                first[t] = line[source]
             else:
                 memcpy(first + t * unit, self.constant if source < 0 else line + source * unit, unit)
         if self.long_points:

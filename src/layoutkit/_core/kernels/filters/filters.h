@@ -41,6 +41,9 @@
  *   is negative, sums and twice their doubt are of the element's range, and `doubt` is not 0,
  *   LK_WEIGH_BAND_SUMS    as those of reals; fixed and weight as of LK_WEIGH_SUMS
  *   LK_WEIGH_LINE_SUMS    of u8: one result of them, of row 0 alone: row t is that from its element t on
+ *   u16 and s16 have
+ *   LK_WEIGH_BAND_PAIRS, LK_WEIGH_LINE_PAIRS   likewise, if `doubt` is not 0, also of negative weights; taps are an odd number,
+ *                         and `fixed` is as pairs.h has it
  *   All four have
  *   LK_WEIGH_HALVES: of one, two or four rows of 2 * count elements, y[i] = the mean of all x[t][2 * i] and x[t][2 * i + 1],
  *   rounded to the nearest whole number, halves away from 0; of other fields `ahead_row` alone is read: so many bytes ahead
@@ -82,7 +85,8 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
-    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS, LK_WEIGH_LINE_SUMS,
+    LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS, LK_WEIGH_LINE_SUMS, LK_WEIGH_BAND_PAIRS,
+    LK_WEIGH_LINE_PAIRS,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

@@ -115,8 +115,8 @@ enum { MOST_ROWS = 256 }; /* of at most 128 weights */
 /* Window r, as LK_WEIGH_SUMS takes it, in room for its rows. */
 static void one_window(lk_combine *p, int64_t r, const char **table)
 {
-    const int64_t half = p->taps / 2;
-#define WINDOW_ROW(t) (p->kind == LK_WEIGH_LINE_SUMS ? p->x[0] + (t) : p->x[r + (t)])
+    const int64_t half = p->taps / 2, step = p->kind == LK_WEIGH_LINE_SUMS ? 1 : p->kind == LK_WEIGH_LINE_PAIRS ? 2 : 0;
+#define WINDOW_ROW(t) (step ? p->x[0] + (t) * step : p->x[r + (t)])
     table[0] = WINDOW_ROW(half);
     for (int64_t t = 0; t < half; t++)
         table[1 + 2 * t] = WINDOW_ROW(t), table[2 + 2 * t] = WINDOW_ROW(p->taps - 1 - t);
@@ -136,7 +136,7 @@ static __attribute__((noinline)) void smooth_of_doubles(const lk_combine *p)
 
 /* Results of 0 are not in doubt: they are cast to 0 on both sides of it. */
 static __attribute__((noinline)) void smooth_without_doubt(
-    const lk_combine *p, int64_t r, int64_t i, uint32_t (*bits)[2], const shorts *result, const int e)
+    const lk_combine *p, int64_t r, int64_t i, uint32_t (*bits)[2], shorts *result, const int e)
 {
     const char *table[MOST_ROWS];
     uint32_t any = 0;
@@ -150,6 +150,7 @@ static __attribute__((noinline)) void smooth_without_doubt(
             }
     lk_combine one = *p;
     one_window(&one, r, table);
+    one.y = (char *)result - i * bytes_of(e);
     if (any)
         without_doubt(&one, i, (const uint32_t (*)[2])bits, e);
 }
@@ -174,7 +175,7 @@ LK_INLINE void begin_sums(smooth_sums *sums, const int windows, int doubt)
 LK_INLINE void smooth_vectors(const lk_combine *p, int64_t i, const int rows, const int e, const int line, int how)
 {
     const int64_t at = i * bytes_of(e);
-    uint32_t doubtful[SMOOTH_ROWS][2][2] = {}, any = 0;
+    uint32_t doubtful[SMOOTH_ROWS][2][2] = {};
     shorts result[SMOOTH_ROWS];
     if (p->ahead)
 #pragma GCC unroll 4
@@ -223,13 +224,10 @@ LK_INLINE void smooth_vectors(const lk_combine *p, int64_t i, const int rows, co
     }
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
+        if (__builtin_expect(doubtful[r][0][0] | doubtful[r][0][1] | doubtful[r][1][0] | doubtful[r][1][1], 0))
+            smooth_without_doubt(p, r, i, doubtful[r], &result[r], e);
         put_vector(p->y + r * p->y_row + at, &result[r], how);
-        any |= doubtful[r][0][0] | doubtful[r][0][1] | doubtful[r][1][0] | doubtful[r][1][1];
     }
-    if (__builtin_expect(any, 0))
-        for (int r = 0; r < rows; r++)
-            if (doubtful[r][0][0] | doubtful[r][0][1] | doubtful[r][1][0] | doubtful[r][1][1])
-                smooth_without_doubt(p, r, i, doubtful[r], &result[r], e);
 }
 
 LK_INLINE void smooth_band(const lk_combine *p, const int rows, const int e, const int line)

@@ -192,7 +192,7 @@ static __attribute__((noinline)) void made_of_doubles(const lk_combine *p, int64
     }
 }
 
-LK_INLINE double element_at(const char *x, int64_t i, const int e)
+LK_INLINE int32_t whole_at(const char *x, int64_t i, const int e)
 {
     return e == LK_U8 ? ((const uint8_t *)x)[i] : e == LK_S8 ? ((const int8_t *)x)[i]
            : e == LK_U16                                   ? ((const uint16_t *)x)[i]
@@ -204,12 +204,12 @@ static void one_of_doubles(const lk_combine *p, int64_t i, const int e)
 {
     const double *weight = p->weight;
     const int pairs = p->kind == LK_WEIGH_EACH ? 0 : p->kind == LK_WEIGH_SUMS ? 1 : -1;
-    double sum = weight[0] * element_at(p->x[0], i, e);
+    double sum = weight[0] * whole_at(p->x[0], i, e);
     LK_SEPARATE(sum);
     for (int64_t t = 1; t < p->taps; t++) {
-        double v = element_at(p->x[t], i, e), w = weight[pairs ? (t + 1) / 2 : t];
+        double v = whole_at(p->x[t], i, e), w = weight[pairs ? (t + 1) / 2 : t];
         if (pairs)
-            v += pairs * element_at(p->x[++t], i, e);
+            v += pairs * whole_at(p->x[++t], i, e);
         v *= w;
         LK_SEPARATE(v);
         sum += v;
@@ -285,10 +285,13 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
         }
         results[d] = joined(sum[0], sum[1]);
     }
-    const shorts result = bytes == 2 ? results[0] : (shorts)((results[0] & 255) | (shorts)((words_of)results[1] << 8));
+    shorts result = bytes == 2 ? results[0] : (shorts)((results[0] & 255) | (shorts)((words_of)results[1] << 8));
+    if (!exact && __builtin_expect(doubtful[0][0] | doubtful[0][1] | doubtful[1][0] | doubtful[1][1], 0)) {
+        lk_combine some = *p;
+        some.y = (char *)&result - at; /* not what is stored past the caches */
+        without_doubt(&some, i, (const uint32_t (*)[2])doubtful, e);
+    }
     put_vector(p->y + at, &result, how);
-    if (!exact && __builtin_expect(doubtful[0][0] | doubtful[0][1] | doubtful[1][0] | doubtful[1][1], 0))
-        without_doubt(p, i, (const uint32_t (*)[2])doubtful, e);
 }
 
 LK_INLINE void weigh_vectors(const lk_combine *p, const int e, const int kind, const int exact)
@@ -383,6 +386,7 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
 }
 
 #include "smooth.h"
+#include "pairs.h"
 
 LK_INLINE void weigh_whole(const lk_combine *p, const int e)
 {
@@ -391,6 +395,8 @@ LK_INLINE void weigh_whole(const lk_combine *p, const int e)
         halve_rows(p, e);
     else if ((e == LK_U8 || e == LK_U16) && (p->kind == LK_WEIGH_BAND_SUMS || p->kind == LK_WEIGH_LINE_SUMS))
         smooth(p, e);
+    else if (bytes_of(e) == 2 && (p->kind == LK_WEIGH_BAND_PAIRS || p->kind == LK_WEIGH_LINE_PAIRS))
+        weigh_pairs(p, e);
     else if (p->count < LK_VB / bytes_of(e) || (p->kind == LK_WEIGH_PLAIN && p->size < 2))
         made_of_doubles(p, 0, p->count);
     else if (p->kind == LK_WEIGH_PLAIN)
