@@ -71,15 +71,15 @@ def _paired(high: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 
 def pairs_of(weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
-    """The weights of the middle of a mirrored window and of the pairs around it, of words as they are; None if such sums
-    are exact, do not fit in 32 bits, or would often be in doubt."""
+    """The weights of the middle of a mirrored window and of the pairs around it, of words as they are; None if such
+    sums are exact, do not fit in 32 bits, or would often be in doubt."""
     window = np.concatenate([weights[1:], weights[:1], weights[:0:-1]])  # the outermost pair comes first
     if dtype.itemsize != 2 or len(window) > MOST_TAPS or not 0 < float(np.sum(np.abs(window))) < 1 << 14:
         return None
     offset = 1 << WORD - 1 if dtype.kind == "u" else 0
     most = float(np.sum(np.abs(window))) * max(-int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))  # of a sum
-    fraction = WORD - 1
-    while fraction and not (float(np.max(np.abs(window))) * 2.0**fraction < (1 << 15) - 2 and most * 2.0**fraction < 2.0**31):
+    largest, fraction = float(np.max(np.abs(window))), WORD - 1
+    while fraction and not (largest * 2.0**fraction < (1 << 15) - 2 and most * 2.0**fraction < 2.0**31):
         fraction -= 1
     whole = window * 2.0**fraction
     if (whole == np.rint(whole)).all():
@@ -98,7 +98,7 @@ def pairs_of(weights: np.ndarray, dtype: np.dtype) -> Fixed | None:
     start = round(offset * float(np.sum(whole)))
     natural = _smooth(w.SUMS, weights, dtype, doubt / 2**fraction)
     zero = np.zeros(1, np.int64)
-    words = [[start, shift, natural]]
+    words = [np.array([start, shift, natural])]
     for before, behind in (((), zero), (zero, ())):
         words += [_paired(np.concatenate([before, high, behind]), np.concatenate([before, low, behind]))]
     return Fixed(np.concatenate(words).astype(np.int32), fraction, doubt, pairs=True)

@@ -95,6 +95,85 @@ def test_layers_with_the_largest_error_stay():
     assert "Gemm" in str(q) and f"{len(q.layers) - len(wide)} of 5 layers multiply int8" in repr(q)
 
 
+def attention(seed=0):
+    """Two heads of 8 steps, and the rest of a layer."""
+    n = Network(seed, x=("N", 8, 12))
+    shape, order = n.constant([0, 8, 2, 6], np.int64), [0, 2, 1, 3]
+    q, k, v = (n.add("MatMul", "x", n.filter(12, 12)) for _ in range(3))
+    q, k, v = (n.add("Transpose", n.add("Reshape", t, shape), perm=order) for t in (q, k, v))
+    scores = n.add("MatMul", q, n.add("Transpose", k, perm=[0, 1, 3, 2]), name="scores")
+    weights = n.add("Softmax", n.add("Mul", scores, n.constant(np.float32(6**-0.5))), axis=-1)
+    values = n.add("Transpose", n.add("MatMul", weights, v, name="values"), perm=order)
+    rows = n.add("Reshape", values, n.constant([0, 8, 12], np.int64))
+    return n.model(n.add("Add", n.add("MatMul", rows, n.filter(12, 12)), "x"))
+
+
+def test_products_of_two_tensors():
+    model, x = attention(), np.random.default_rng(1).standard_normal((6, 8, 12)).astype(np.float32)
+    q = lk.quantize(model, x, tolerance=np.inf, threads=1)
+    onnx.checker.check_model(q.model)
+    assert [layer.dtype for layer in q.layers] == ["int8"] * 6 and {"scores", "values"} <= {x.name for x in q.layers}
+    makers = {name: node for node in q.model.graph.node for name in node.output}
+    products = [node for node in q.model.graph.node if node.name in ("scores", "values")]
+    softmax = next(node for node in q.model.graph.node if node.op_type == "Softmax")
+    assert [makers[name].op_type for node in (*products, softmax) for name in node.input] == ["DequantizeLinear"] * 5
+    runner = lk.onnx.load(q.model, threads=1)
+    found, real = runner.run(x), lk.onnx.load(model, threads=1).run(x)
+    assert apart(found, in_float64(q.model, {"x": x})) < 0.02
+    assert 0 < apart(found, real) < 0.1 and q.error == pytest.approx(apart(found, real), rel=0.01)
+    (program,) = runner._programs.values()
+    steps = [step.op for step in program.steps]
+    assert "DequantizeLinear" not in steps and steps.count("QuantizeLinear") <= 1, "integers stay integers"
+
+
+@pytest.mark.parametrize("function", ["gelu", "silu", "tanh"])
+def test_costly_functions_are_tables(function):
+    n = Network(4, x=("N", 4, 9, 7))
+    a = n.add("Conv", "x", n.filter(8, 4, 3, 3), n.uniform(8))
+    if function == "gelu":  # as exporters write it
+        erf = n.add("Erf", n.add("Div", a, n.constant(np.sqrt(2))))
+        b = n.add("Mul", n.add("Mul", a, n.add("Add", erf, n.constant(1))), n.constant([0.5]))
+    else:
+        b = n.add("Mul", a, n.add("Sigmoid", a)) if function == "silu" else n.add("Tanh", a)
+    model = n.model(n.add("Conv", b, n.filter(5, 8, 1, 1)))
+    x = n.rng.standard_normal((2, 4, 9, 7)).astype(np.float32)
+    q = lk.quantize(model, x, tolerance=np.inf, threads=1)
+    makers = {name: node for node in q.model.graph.node for name in node.output}
+    conv = next(node for node in q.model.graph.node if node.op_type == "Conv" and node.output[0] != a)
+    assert makers[conv.input[0]].op_type == "DequantizeLinear"
+    readers = [node for node in q.model.graph.node if a in node.input]
+    assert [node.op_type for node in readers] == ["QuantizeLinear"]
+    runner = lk.onnx.load(q.model, threads=1)
+    found = runner.run(x)
+    assert apart(found, in_float64(q.model, {"x": x})) < 0.02
+    assert apart(found, lk.onnx.load(model, threads=1).run(x)) < 0.05
+    (program,) = runner._programs.values()
+    assert "Table" in [step.op for step in program.steps]
+
+
+def test_functions_that_are_no_tables():
+    """What has a number for each channel, or is cheap, is computed as sums leave the registers."""
+    for scaled in (True, False):
+        n = Network(4, x=("N", 4, 9, 7))
+        a = n.add("Conv", "x", n.filter(8, 4, 3, 3))
+        b = n.add("Tanh", n.add("Mul", a, n.uniform(8, 1, 1))) if scaled else n.add("Relu", a)
+        c = n.add("Mul", b, n.uniform(8, 1, 1)) if scaled else b
+        model = n.model(n.add("Conv", c, n.filter(5, 8, 1, 1)))
+        q = lk.quantize(model, n.rng.standard_normal((2, 4, 9, 7)).astype(np.float32), tolerance=np.inf, threads=1)
+        assert "QuantizeLinear" not in [node.op_type for node in q.model.graph.node if a in node.input]
+
+
+def test_a_product_of_integers_stays():
+    n = Network(0, x=("N", 4))
+    indices = n.add("Cast", "x", to=onnx.TensorProto.INT64)
+    y = n.add("MatMul", indices, n.add("Transpose", indices))
+    model, x = n.model(n.add("Cast", y, to=onnx.TensorProto.FLOAT)), np.ones((3, 4), np.float32)
+    q = lk.quantize(model, [x], tolerance=np.inf, threads=1)
+    assert [layer.dtype for layer in q.layers] == ["float32"]
+    (found,) = lk.onnx.load(q.model, threads=1).run(x).values()
+    assert np.array_equal(found, np.full((3, 3), 4))
+
+
 @given(st.data())
 @fewer(2)
 def test_random_networks(data):

@@ -44,7 +44,7 @@ class Trial:
             for i, inputs in enumerate(self.runs):
                 progress.step(f"ranges of run {i + 1} of {len(self.runs)}")
                 values = {**inputs, **model.run(inputs)}
-                yield {name: values[name] for name in names}
+                yield {name: values[name] for name in names if values[name].dtype == np.float32}
 
         return ranges(runs, method, percentile)
 
@@ -59,7 +59,7 @@ def errors_alone(trial: Trial, of: Mapping[str, Range]) -> dict[str, float]:
     found = {}
     for i, layer in enumerate(trial.layers):
         progress.step(f"the error of layer {i + 1} of {len(trial.layers)}, {layer.title}")
-        found[layer.y] = trial.error(quantised(trial.proto, [layer], of), 1) if layer.x in of else np.inf
+        found[layer.y] = trial.error(quantised(trial.proto, [layer], of), 1) if of.keys() >= {*layer.x} else np.inf
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,20 +15,24 @@ from .preparing import array_of, attribute, constants_of
 # Between quantised layers these read and write integers. A tensor that only moves keeps its scale.
 MOVES = {"MaxPool", "Concat", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}
 JOINS = {"Add", "Concat"}  # all their operands, not only the first, are tensors
-CARRIERS = MOVES | JOINS | {"AveragePool", "GlobalAveragePool"}
+CARRIERS = MOVES | JOINS | {"AveragePool", "GlobalAveragePool", "Softmax"}
 # What is computed with the result of the node before, which is not rounded in between.
 ACTIVATIONS = {"Relu", "Clip", "LeakyRelu", "Elu", "Selu", "Celu", "Gelu", "HardSigmoid", "HardSwish", "Mish",
                "Sigmoid", "Softplus", "Softsign", "Tanh", "Identity", "PRelu"}  # fmt: skip
+# Functions of an element that take more than a few instructions, and what such functions are made of.
+COSTLY = {"Celu", "Elu", "Erf", "Exp", "Gelu", "Mish", "Selu", "Sigmoid", "Softplus", "Tanh"}
+ELEMENTWISE = ACTIVATIONS | COSTLY | {"Add", "Div", "Mul", "Neg", "Pow", "Sqrt", "Sub"}
 WITH_CONSTANTS = {"Add", "Sub", "Mul", "Div", "BatchNormalization"}
 AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}  # of filters: that of the output channels
 
 
 class Layer(NamedTuple):
-    """A node with a constant filter: its first result, which names it, its tensors, and the filter's output axis."""
+    """A node that multiplies a tensor by a constant filter, or by another tensor: its first result, which names it, what
+    it multiplies, and the filter's output axis."""
 
     y: str
-    x: str
-    w: str
+    x: tuple[str, ...]  # tensors
+    w: str  # "" if there is no filter
     b: str  # "" if there is none, or it is no constant per channel
     op: str
     title: str
@@ -35,10 +40,14 @@ class Layer(NamedTuple):
 
 
 def layers_of(proto: Any) -> list[Layer]:
-    """The convolutions and products of float32 with constant filters, in the order of the model."""
+    """The convolutions and products of float32 with constant filters, and products of two tensors, in the order of the
+    model."""
     float32 = package().TensorProto.FLOAT
     constants, found = constants_of(proto.graph), []
     for node in proto.graph.node:
+        if node.op_type == "MatMul" and node.domain in ("", "ai.onnx") and not constants.keys() & set(node.input):
+            found.append(Layer(node.output[0], tuple(node.input), "", "", node.op_type, node.name, 0))
+            continue
         w = constants.get(node.input[1]) if node.op_type in AXES and node.domain in ("", "ai.onnx") else None
         if w is None or node.input[0] in constants or w.data_type != float32 or 0 in w.dims:
             continue
@@ -50,7 +59,7 @@ def layers_of(proto: Any) -> list[Layer]:
         b = constants.get(node.input[2]) if len(node.input) > 2 else None
         of_channels = b is not None and list(b.dims) == [w.dims[axis]]
         of_channels = of_channels and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1
-        found.append(Layer(node.output[0], node.input[0], node.input[1], node.input[2] if of_channels else "",
+        found.append(Layer(node.output[0], (node.input[0],), node.input[1], node.input[2] if of_channels else "",
                            node.op_type, node.name, axis))  # fmt: skip
     return found
 
@@ -58,14 +67,18 @@ def layers_of(proto: Any) -> list[Layer]:
 def integer_tensors(proto: Any, layers: Collection[Layer], left_out: Collection[str] = ()) -> dict[str, str]:
     """The tensors that are integers where these layers are; for each one that has the same scale.
 
-    They are what the layers read, and, as far as sums, poolings and moves of elements lead back from there, what these
-    read: so that integers stay integers from layer to layer.
+    They are what the layers read, and, as far as sums, poolings, softmax, moves of elements and costly functions lead
+    back from there, what these read: so that integers stay integers from layer to layer.
     """
     constants = constants_of(proto.graph)
     makers = {name: node for node in proto.graph.node for name in node.output[:1]}
-    todo, found = [layer.x for layer in layers], dict.fromkeys((layer.x for layer in layers), "")
+    places = {name: i for i, name in enumerate(makers)}
+    todo = [name for layer in layers for name in layer.x]
+    found = dict.fromkeys(todo, "")
     while todo:
-        for name in _carried(todo.pop(), makers, constants):
+        of = todo.pop()
+        argument = _argument(of, makers, places, constants)
+        for name in [argument] if argument else _carried(of, makers, constants):
             if name not in found:
                 found[name] = ""
                 todo.append(name)
@@ -91,6 +104,24 @@ def _carried(name: str, makers: Mapping[str, Any], constants: Collection[str]) -
             return []
         node = makers.get(operands[0]) if operands else None
     return []
+
+
+def _argument(
+    name: str, makers: Mapping[str, Any], places: Mapping[str, int], constants: Mapping[str, Any]
+) -> str:  # fmt: skip
+    """The tensor that another one is a costly function of, element by element: of integers it is a table. "" if there
+    is none."""
+    leaves, costly = {name}, False  # what it is a function of
+    while leaves and (len(leaves) > 1 or not costly):
+        last = max(leaves, key=lambda y: places.get(y, -1))
+        node = makers.get(last)
+        if node is None or node.op_type not in ELEMENTWISE:
+            return ""
+        if any(prod(constants[x].dims) != 1 for x in node.input if x in constants):
+            return ""
+        costly |= node.op_type in COSTLY
+        leaves = leaves - {last} | {x for x in node.input if x and x not in constants}
+    return leaves.pop() if leaves else ""
 
 
 def _operands(node: Any, constants: Collection[str]) -> list[str]:

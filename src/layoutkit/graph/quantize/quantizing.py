@@ -29,8 +29,10 @@ def quantize(
     """An ONNX model of float32 as one whose convolutions and products multiply int8.
 
     Filters become int8 with a scale for each output channel and no zero point, what they multiply uint8 with a scale
-    and a zero point, biases int32. The result is an ordinary ONNX model with QuantizeLinear and DequantizeLinear
-    (opset 13 or newer): `layoutkit.onnx.load` and other runtimes multiply its integers.
+    and a zero point, biases int32; of products of two tensors, as in attention, both become uint8. So does what costly
+    functions of single elements are of, and their results: GELU, for example, is a table then. The result is an
+    ordinary ONNX model with QuantizeLinear and DequantizeLinear (opset 13 or newer): `layoutkit.onnx.load` and other
+    runtimes multiply its integers.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def quantize(
         layers = layers_of(proto)
         if not layers:
             raise NothingToQuantize(
-                "quantize: the model has no convolution or product of float32 with a constant filter"
+                "quantize: the model has no convolution or product of float32 to quantise; filters must be constant"
             )
         trial = Trial(proto, layers, runs_of(graph_of(proto).inputs, samples), threads)
         of = trial.ranges(method, percentile)

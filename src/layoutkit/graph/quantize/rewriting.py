@@ -36,7 +36,7 @@ def quantised(proto: Any, layers: Collection[Layer], ranges: Mapping[str, Range]
     """A copy of a prepared model in which these layers multiply integers; `wide`: the results of layers that do not."""
     copy = package().ModelProto()
     copy.CopyFrom(proto)
-    narrow = [layer for layer in layers if layer.y not in wide and layer.x in ranges]
+    narrow = [layer for layer in layers if layer.y not in wide and ranges.keys() >= {*layer.x}]
     groups = integer_tensors(proto, narrow, [name for name in _values(proto) if name not in ranges])
     writer = _Writer(copy.graph)
     shared: dict[str, Range] = {}
@@ -51,8 +51,8 @@ def quantised(proto: Any, layers: Collection[Layer], ranges: Mapping[str, Range]
         if node.output[0] not in wide:
             node.input[:] = [writer.integers.get(name, name) for name in node.input]
         layer = by_result.get(node.output[0])
-        if layer is not None:
-            nodes += writer.constants(node, layer, of[layer.x])
+        if layer is not None and layer.w:
+            nodes += writer.constants(node, layer, of[layer.x[0]])
         nodes.append(node)
         for name in node.output:
             nodes += writer.rounded(name, of)

@@ -94,13 +94,14 @@ LK_INLINE int16_t pairs_of_doubles(const lk_combine *p, int64_t r, int64_t i, co
 #undef WORD_AT
 }
 
-/* Makes the results in doubt of doubles: few one by one. 0 is on both sides of it. */
+/* Makes the results in doubt of doubles: few one by one. Naturals near 0 are 0 on both sides of it; others are not in doubt. */
 LK_INLINE shorts pairs_in_doubt(
     const lk_combine *p, int64_t r, int64_t i, uint32_t low, uint32_t high, shorts result, const int line, const int e)
 {
     enum { FEW = 4 };
+    const int natural = p->fixed[NATURAL];
     if (__builtin_popcount(low) + __builtin_popcount(high) > FEW) {
-        uint32_t any = 0;
+        uint32_t any = !natural;
         for (int k = 0; k < WORDS; k++)
             any |= (uint16_t)result[k];
         if (any) {
@@ -115,7 +116,7 @@ LK_INLINE shorts pairs_in_doubt(
     for (int h = 0; h < 2; h++)
         for (uint32_t left = h ? high : low; left; left &= left - 1) {
             const int lane = __builtin_ctz(left), word = line ? 2 * lane + h : WORD_OF(lane, h);
-            if (result[word])
+            if (!natural || result[word])
                 result[word] = pairs_of_doubles(p, r, i + word, line, e);
         }
     return result;
