@@ -27,8 +27,8 @@ AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": 1}  # of filters: th
 
 
 class Layer(NamedTuple):
-    """A node that multiplies a tensor by a constant filter, or by another tensor: its first result, which names it, what
-    it multiplies, and the filter's output axis."""
+    """A node that multiplies a tensor by a constant filter, or by another tensor: its first result, which names it,
+    what it multiplies, and the filter's output axis."""
 
     y: str
     x: tuple[str, ...]  # tensors
