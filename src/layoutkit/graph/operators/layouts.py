@@ -18,7 +18,7 @@ from ..._core.runtime import registry
 from ...formats.layout import Layout
 from ...reorders.program import vector_bytes
 from ...reorders.reorder import reorder
-from .base import Known, StoredType
+from .base import Known, StoredType, physical_axes
 
 PLAIN, LAST, BLOCKED = range(3)  # the model's own; channels last; channels in blocks
 NAMES = "plain", "channels last", "blocked"
@@ -51,6 +51,14 @@ def physical_shape(of: Known, kind: int) -> tuple[int, ...]:
     """The shape of the array of a tensor in a kind of layout."""
     layouts = layouts_of(of)
     return layouts[kind].physical_shape(of.shape) if layouts else of.shape
+
+
+def physical_axis(of: Known, axis: int, kind: int) -> int:
+    """The axis of the array of a tensor that is one of its dimensions, which is not in blocks."""
+    logical = axis % len(of.shape)
+    physical = logical if kind == PLAIN else physical_axes(layouts_of(of)[kind])[logical]
+    assert physical is not None
+    return physical
 
 
 def in_layout(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:

@@ -7,10 +7,11 @@ from math import prod
 
 import numpy as np
 
+from ...._core.nests.softmax_bytes import LEAST_STEP, MAX_STEP
 from ...ir import Node
 from ..axes import REDUCTIONS
 from ..base import Known
-from ..layouts import BLOCKED, LAST, PLAIN, layouts_of
+from ..layouts import BLOCKED, LAST, PLAIN, layouts_of, physical_axis
 from ..normalise import normalised_axes
 from .base import F32, Kernel
 
@@ -50,6 +51,16 @@ def is_softmax(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     x = known[node.inputs[0]]
     axis = node.attributes.get("axis", -1)
     return _is_real(x) and bool(x.shape) and not (kind == BLOCKED and axis % len(x.shape) == 1)
+
+
+def is_softmax_of_bytes(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether tables serve: of bytes, along rows, in steps that they are exact enough for."""
+    x, y = known[node.inputs[0]], known[node.outputs[0]]
+    if node.op != "Softmax" or x.stored is None or y.stored is None or not (x.stored.integers and y.stored.integers):
+        return False
+    if kind == BLOCKED or physical_axis(x, node.attributes.get("axis", -1), kind) != len(x.shape) - 1:
+        return False
+    return 0 < x.stored.scale <= MAX_STEP and y.stored.scale >= LEAST_STEP
 
 
 def is_reduction(node: Node, known: Mapping[str, Known], kind: int) -> bool:

@@ -10,14 +10,13 @@ from ...._core.nests.normalise import Normalisation, ShortRows, suits_rows
 from ...._core.nests.normalise_channels import Columns, Pixels, Planes
 from ...._core.nests.reduce import Reduction
 from ...._core.nests.softmax import Softmax
-from ...._core.nests.softmax_bytes import LEAST_STEP, MAX_STEP, SoftmaxOfBytes
+from ...._core.nests.softmax_bytes import SoftmaxOfBytes
 from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT
 from ...operators.axes import REDUCTIONS
-from ...operators.base import Known, physical_axes
-from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, parameter
-from ...operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
+from ...operators.kernels.normalise import NORMALISATIONS, OF_CHANNELS, is_softmax_of_bytes, parameter
+from ...operators.layouts import BLOCKED, LAST, PLAIN, physical_axis
 from .building import ROW_TYPES, Build, Building, real_type
 
 MAX_SHORT_ROW = 16384  # elements of rows of which several are normalised at a time
@@ -53,20 +52,12 @@ def _normalisation(program: Building, node: Node, kinds: tuple[int, int]) -> Non
     program.operation(node, make, (operand,), (result,))
 
 
-def _physical(axis: int, of: Known, kind: int) -> int:
-    """The physical axis of a dimension that is not in blocks."""
-    logical = axis % len(of.shape)
-    physical = logical if kind == PLAIN else physical_axes(layouts_of(of)[kind])[logical]
-    assert physical is not None
-    return physical
-
-
 def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     kind, real = kinds[0], real_type(program.known[node.outputs[0]])
-    if _is_softmax_of_bytes(program, node, kind):
+    if is_softmax_of_bytes(node, program.known, kind):
         _softmax_of_bytes(program, node, kind)
         return
-    axis = _physical(node.attributes.get("axis", -1), program.known[node.inputs[0]], kind)
+    axis = physical_axis(program.known[node.inputs[0]], node.attributes.get("axis", -1), kind)
     operand, result = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
     logarithm, threads = node.op == "LogSoftmax", program.costs.threads
 
@@ -74,15 +65,6 @@ def _softmax(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return Softmax(ROW_TYPES[real.dtype], x, y, axis, logarithm, threads)
 
     program.operation(node, make, (operand,), (result,))
-
-
-def _is_softmax_of_bytes(program: Building, node: Node, kind: int) -> bool:
-    """Whether tables serve: of bytes, along rows, in steps that they are exact enough for."""
-    x, y = (program.known[name] for name in (node.inputs[0], node.outputs[0]))
-    if node.op != "Softmax" or x.stored is None or y.stored is None or not (x.stored.integers and y.stored.integers):
-        return False
-    along_rows = _physical(node.attributes.get("axis", -1), x, kind) == len(x.shape) - 1
-    return kind != BLOCKED and along_rows and 0 < x.stored.scale <= MAX_STEP and y.stored.scale >= LEAST_STEP
 
 
 def _softmax_of_bytes(program: Building, node: Node, kind: int) -> None:
@@ -97,7 +79,7 @@ def _softmax_of_bytes(program: Building, node: Node, kind: int) -> None:
 def _reduction(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     kind, x = kinds[0], program.known[node.inputs[0]]
     axes = node.attributes.get("axes") or range(len(x.shape))
-    physical = [_physical(axis, x, kind) for axis in axes]
+    physical = [physical_axis(x, axis, kind) for axis in axes]
     operand, result = program.operand(node.inputs[0], kind, FLOAT), program.result(node.outputs[0], kind, FLOAT)
     threads = program.costs.threads
 
