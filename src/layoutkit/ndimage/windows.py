@@ -68,7 +68,7 @@ class Windows:
         return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
 
     def in_pairs(self, line: bool) -> Windows:
-        """The same sums of words as they are, which follow one another along a line."""
+        """The same sums of words as they are, across rows or, if `line`, of elements that follow one another."""
         return replace(self, kind=LINE_PAIRS if line else BAND_PAIRS, place=np.arange(self.span))
 
     def along_bytes(self) -> Windows:

@@ -68,7 +68,7 @@ typedef struct {
 /* Rounds sums down, of natural results, or towards 0. Sums of naturals begin with `doubt`. */
 LK_INLINE longs ended_pairs(pair_end end, longs high, longs low, uint32_t *doubtful, const int natural)
 {
-    const longs sum = high + (low >> end.shift);
+    const longs sum = (longs)((ulongs)high + (ulongs)(low >> end.shift));
     if (natural) {
         *doubtful = near_multiple((ulongs)sum, 2 * end.doubt, end.mask);
         return sum >> end.fraction;

@@ -48,7 +48,7 @@ LK_INLINE longs plus_products(longs sum, longs a, longs w)
 #if defined(__AVX512VNNI__)
     return (longs)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)w);
 #else
-    return sum + PRODUCTS(a, w);
+    return (longs)((ulongs)sum + (ulongs)PRODUCTS(a, w)); /* parts of a sum may wrap around */
 #endif
 }
 
