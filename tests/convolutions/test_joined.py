@@ -181,6 +181,17 @@ def test_whole_rows_with_channels_innermost_are_written_in_place():
         assert moves in counts
 
 
+@pytest.mark.parametrize("stride", [0, 7, 2**62, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("layout", ["NCW", "NWC"])
+def test_strides_of_axes_of_one_element_mean_nothing(layout, stride):
+    op = lk.ConvTranspose1d(np.ones((3, 2, 4), np.float32), stride=4, padding=((1, 2),), layout=layout)  # one pixel
+    y, axis = np.empty((1, 2, 1) if layout == "NCW" else (1, 1, 2), np.float32), layout.index("W")
+    y = np.lib.stride_tricks.as_strided(y, y.shape, [stride if i == axis else s for i, s in enumerate(y.strides)])
+    x = np.ones((1, 3, 1) if layout == "NCW" else (1, 1, 3), np.float32)
+    assert op(x, y).ravel().tolist() == [3, 3]
+    assert [*joined_routes(op, x, y, (1, 3, 1))]
+
+
 def test_joined_axes_cover_every_output_and_tap_once():
     for kernel in range(1, 9):
         for stride in range(1, min(4, kernel) + 1):

@@ -98,6 +98,17 @@ def test_means(op, keep, axes, pools):
     assert ("Global" in ops[0]) == pools
 
 
+def test_the_largest_of_no_pixels():
+    graph = Graph(
+        [Node("ReduceMax", ("x",), ("y",), {"axes": [2]})],
+        {"x": TensorType(np.dtype(np.float32), (2, 4, 0))},
+        ("y",),
+        {},
+    )
+    found = Model(graph).run(np.ones((2, 4, 0), np.float32))["y"]
+    np.testing.assert_array_equal(found, np.full((2, 4, 1), -np.inf))
+
+
 @pytest.mark.parametrize("operands", [("x", "c"), ("c", "x")])
 @pytest.mark.parametrize("op", ["Sub", "Div", "Add", "Mul"])
 def test_into_the_filter(op, operands):

@@ -141,7 +141,8 @@ def means_as_pooling(graph: Graph, known: Knowledge) -> Graph:
     for node in graph.nodes:
         x = known[node.inputs[0]] if node.op in POOLINGS and len(node.inputs) == 1 else None
         axes = [axis % len(x.shape) for axis in node.attributes.get("axes") or ()] if x is not None and x.shape else []
-        if x is None or x.dtype != np.float32 or len(x.shape) < 3 or sorted(axes) != list(range(2, len(x.shape))):
+        over_space = x is not None and len(x.shape) >= 3 and sorted(axes) == list(range(2, len(x.shape)))
+        if x is None or not over_space or x.dtype != np.float32 or 0 in x.shape:
             nodes.append(node)
             continue
         y = pooled = node.outputs[0]
