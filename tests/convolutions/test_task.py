@@ -21,6 +21,7 @@ from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.algorithms import ALGORITHMS, AUTO, NAMES
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask, PackTask, best_route, check_strides, contiguous, slowness
+from layoutkit.convolutions.types import TYPES
 
 THREADS = st.integers(1, 4)
 
@@ -121,6 +122,23 @@ def test_a_step_is_what_the_built_route_packs(cache_dir):
     for layout, groups in (("NCHW", 1), ("NHWC", 1), ("nChw16c", 1), ("NHWC", 8), ("NHWC", 4)):
         for c in candidates_of(ConvTask(problem(layout, groups=groups), 1, once=True)):
             assert c.build().packing == c.steps[0].name
+
+
+@pytest.mark.parametrize("types", ["f32", "u8s8_s32"])
+@pytest.mark.parametrize("channels, groups", [(1, 1), (20, 20), (48, 48), (40, 1), (40, 5)])
+def test_filters_packed_under_one_name_are_the_same(types, channels, groups):
+    rng, packed = np.random.default_rng(0), {}
+    of = TYPES[types]
+    w = rng.integers(-9, 9, (channels, channels // groups, 3, 3)).astype(of.filter)
+    bias = rng.integers(-9, 9, channels).astype(of.sum)
+    for layout in ("NHWC", "nChw8c", "nChw16c", "nChw32c", "nChw64c"):
+        for c in candidates_of(ConvTask(problem(layout, channels, channels, groups=groups, types=of), 1)):
+            route = c.build()
+            numbers = [np.asarray(part).copy() for part in route.pack(w, bias) if part is not None]
+            before = packed.setdefault(route.packing, numbers)
+            assert len(before) == len(numbers), route.packing
+            for a, b in zip(before, numbers):
+                np.testing.assert_array_equal(a, b, route.packing)
 
 
 def test_what_is_measured_is_the_whole_and_its_packing():

@@ -72,10 +72,10 @@ class DepthwiseDot(Algorithm):
         return 2 * kernel.lanes * columns * column / (flops_per_second(kernel) * threads)
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        """The name also says which rows of the input are shared."""
+        """The name also says which rows of the input are shared, and how many pieces there are: a last run repeats them."""
         rows = _rows(native)
         shared = f" {rows.at_once} rows {native.stride[-2]} {native.dilation[-2]}" if rows.at_once > 1 else ""
-        return f"{self.filters}{shared} {4 * kernel.lanes} 1"
+        return f"{self.filters}{shared} {4 * kernel.lanes} {-(-_padded(native) // PIECE)}"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, 1, *k) -> [runs][quads][kw][vectors][rows][lanes][4]; bias -> [runs][vectors][lanes] or None."""
