@@ -168,7 +168,8 @@ class Joined(NamedTuple):
 
     def strides_in(self, y: np.ndarray, dst: Layout, stride: Sequence[int]) -> dict[str, int]:
         """Of the transposed convolution's result, by letter."""
-        own = (0 if n == 1 else s for n, s in zip(y.shape, y.strides))  # of one element any, whose multiples may not fit
+        # an axis of one element may have any stride, whose multiples may not fit
+        own = (0 if n == 1 else s for n, s in zip(y.shape, y.strides))
         by_dim, letters, rank = dict(zip((f.dim for f in dst.factors), own)), letters_of(self.rank), self.rank
         strides = {"n": by_dim[0], "g": by_dim[1] * self.sizes()["o"], "o": by_dim[1]}
         for i, s in enumerate(stride):

@@ -72,7 +72,8 @@ class DepthwiseDot(Algorithm):
         return 2 * kernel.lanes * columns * column / (flops_per_second(kernel) * threads)
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        """The name also says which rows of the input are shared, and how many pieces there are: a last run repeats them."""
+        """The name also says which rows of the input are shared, and how many pieces there are, which a last run
+        repeats."""
         rows = _rows(native)
         shared = f" {rows.at_once} rows {native.stride[-2]} {native.dilation[-2]}" if rows.at_once > 1 else ""
         return f"{self.filters}{shared} {4 * kernel.lanes} {-(-_padded(native) // PIECE)}"
