@@ -293,13 +293,10 @@ def one_pass(
     for i, p in enumerate(group[:across]):
         if types[1] in REALS and not (i == across - 1 and is_long(p)):
             group[i] = p.banded(mirrored=i == across - 1)  # rows of planes are far apart, and read once
-        elif p.fixed is not None and p.fixed.smooth:
-            group[i] = p.banded(mirrored=True)
-    if points and unit == 1 and types[1] == "u8":
-        group[-1] = group[-1].along_bytes()
-    for i, p in enumerate(group):
-        if p.fixed is not None and p.fixed.pairs:
-            group[i] = p.in_pairs(line=i == across and unit == 1)
+        else:
+            group[i] = p.across_rows()
+    if points:
+        group[-1] = group[-1].along_row(unit, types[1])
     windows: list[Windows | None] = [p.on(x, y) for p in group]
     windows += [] if points else [None]
     windows[:0] = [None] * (3 - len(windows))

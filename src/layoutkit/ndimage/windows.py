@@ -67,15 +67,19 @@ class Windows:
             weight[pairs[1::2]] = self.weight[1:] if self.kind == SUMS else -self.weight[1:]
         return replace(self, kind=BAND, weight=weight, place=np.arange(self.span))
 
-    def in_pairs(self, line: bool) -> Windows:
-        """The same sums of words as they are, across rows or, if `line`, of elements that follow one another."""
-        return replace(self, kind=LINE_PAIRS if line else BAND_PAIRS, place=np.arange(self.span))
+    def across_rows(self) -> Windows:
+        """The same sums of integers, of several rows at a time if they can be made so."""
+        if self.fixed is not None and self.fixed.pairs:
+            return replace(self, kind=BAND_PAIRS, place=np.arange(self.span))
+        return self.banded(mirrored=True) if self.fixed is not None and self.fixed.smooth else self
 
-    def along_bytes(self) -> Windows:
-        """The same sums of elements that follow one another, if they are made so."""
-        if self.fixed is None or not self.fixed.smooth:
-            return self
-        return replace(self, kind=LINE_SUMS, place=np.arange(self.span))
+    def along_row(self, unit: int, element: str) -> Windows:
+        """The same sums of integers, of elements that are `unit` apart in a row."""
+        if self.fixed is not None and self.fixed.pairs:
+            return replace(self, kind=LINE_PAIRS if unit == 1 else BAND_PAIRS, place=np.arange(self.span))
+        if self.fixed is not None and self.fixed.smooth and unit == 1 and element == "u8":
+            return replace(self, kind=LINE_SUMS, place=np.arange(self.span))
+        return self
 
     def weights_in(self, dtype: str) -> np.ndarray:
         """The weights in a type."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..._core.runtime import registry
+from ...convolutions.algorithms.base import steps_at_once
 from ...formats.layout import Layout
 from ...reorders.program import vector_bytes
 from ...reorders.reorder import reorder
@@ -37,7 +38,7 @@ def layouts_of(of: Known) -> tuple[Layout, ...]:
 def _block(dtype: str, isa: str) -> int:
     """The channels of a block of tensors that are stored in a type."""
     rows = registry.kernels("gemm", ON_TILES[dtype]) if dtype in ON_TILES else ()
-    on_tiles = any(row.tile is not None and row.tile.cycles.rows_at_once > 1 for row in rows)
+    on_tiles = any(steps_at_once(row) > 1 for row in rows)
     return LINE_BYTES // StoredType(dtype).itemsize if on_tiles else vector_bytes(isa) // 4
 
 
