@@ -16,7 +16,7 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import before_of, one_each
-from .separable import DTYPES, FOLDED, give, representable, streams, target
+from .separable import DTYPES, FOLDED, REALS, give, representable, streams, target
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,18 @@ def run(
     watched(info, _run, kind, x, y, footprint, types, mode, cval, fields, most)
 
 
+def in_bands(where: np.ndarray, fields: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+    """The places of the windows of a band of lines, each once, and the weights and the parts of LK_WEIGH_BAND_EACH."""
+    moved = np.concatenate([where + [0, 0, r, 0] for r in range(w.BAND_ROWS)])
+    places, at = np.unique(moved, axis=0, return_inverse=True)
+    rows = np.repeat(np.arange(w.BAND_ROWS), len(where))
+    weight = np.zeros((len(places), w.BAND_ROWS), fields["weight"].dtype)
+    weight[at.reshape(-1), rows] = np.tile(fields["weight"], w.BAND_ROWS)
+    parts = np.zeros(len(places), np.int32)
+    np.bitwise_or.at(parts, at.reshape(-1), (1 << rows).astype(np.int32))
+    return places, fields | dict(kind=w.BAND_EACH, weight=weight, parts=parts, terms=len(where))
+
+
 def _run(
     kind: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, types: tuple[str, str, str], mode: str, cval: float,
     fields: dict[str, Any], threads: int,
@@ -120,8 +132,9 @@ def _run(
         x = np.ascontiguousarray(x)
     earlier = [i for i in windowed if i < points]
     line = earlier[-1] if earlier else points - 1  # -1: there is only one
-    leading = [i for i in earlier if i != line]
-    others = [i for i in range(points) if i != line and i not in leading]
+    plane = earlier[-2] if len(earlier) > 1 else -1
+    leading = earlier[:-2]
+    others = [i for i in range(points) if i not in (line, plane, *leading)]
 
     def axis(i: int) -> tuple[int, int, int]:
         return x.shape[i], x.strides[i], y.strides[i]
@@ -129,14 +142,19 @@ def _run(
     def source(i: int) -> np.ndarray:
         return w.positions(x.shape[i], shape[i], footprint.before[i], mode)
 
-    one = (1, 0, 0, np.zeros(1, np.int64), 1, 0)
-    lines = one if line < 0 else (*axis(line), source(line), shape[line], footprint.before[line])
-    along = (*axis(points), source(points), shape[points], footprint.before[points])
+    def windows(i: int) -> tuple[int, int, int, np.ndarray, int, int]:
+        if i < 0:
+            return 1, 0, 0, np.zeros(1, np.int64), 1, 0
+        return *axis(i), source(i), shape[i], footprint.before[i]
+
     if kind == "rank" and fields.get("network") is None and not fields.get("slides"):  # the first column
         places = places[places[:, points] == 0]
-    planes, plane = np.unique(places[:, leading], axis=0, return_inverse=True) if leading else (
+    stacks, stack = np.unique(places[:, leading], axis=0, return_inverse=True) if leading else (
         np.zeros((1, 0), np.int64), np.zeros(len(places), np.int64))  # fmt: skip
-    where = np.stack([plane.reshape(-1), places[:, line] if line >= 0 else 0 * plane.reshape(-1), places[:, points]], 1)
+    none = np.zeros(len(places), np.int64)
+    where = np.stack([stack.reshape(-1), *(places[:, i] if i >= 0 else none for i in (plane, line, points))], 1)
+    if kind == "weigh" and types[1] in REALS and line >= 0 and shape[line] > 1:
+        where, fields = in_bands(where, fields)
     unit = prod(x.shape[points + 1 :])
     length = (x.shape[points] + shape[points] - 1) * unit
     if kind == "weigh":
@@ -144,7 +162,8 @@ def _run(
     else:
         constant = np.full(length, cval if mode == "constant" else 0, x.dtype)
     Neighbourhood(
-        (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading], lines, along,
-        np.ascontiguousarray(where, np.int64), np.ascontiguousarray(planes, np.int64), unit, constant, fields, threads,
+        (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading],
+        windows(plane), windows(line), windows(points), np.ascontiguousarray(where, np.int64),
+        np.ascontiguousarray(stacks, np.int64), unit, constant, fields, threads,
         kind != "rank" and streams(x, y, x.shape[points] * unit),  # medians took up to a quarter longer past the caches
     )(x, y)  # fmt: skip

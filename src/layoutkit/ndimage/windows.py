@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .fixed import Fixed
 
 EACH, SUMS, DIFFERENCES, PLAIN, BAND, BAND_SUMS, BAND_DIFFERENCES = range(7)  # as LK_WEIGH_.. of filters.h
-LINE_SUMS, BAND_PAIRS, LINE_PAIRS = 9, 10, 11
+LINE_SUMS, BAND_PAIRS, LINE_PAIRS, BAND_EACH = 9, 10, 11, 12
+BAND_ROWS = 4  # as LK_BAND_ROWS
 NONE, MEAN, WHOLE, CAST = range(4)  # LK_END_..
 LEAST, LARGEST = range(2)  # LK_FOLD_..
 MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are made of small integers

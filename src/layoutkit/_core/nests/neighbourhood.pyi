@@ -10,7 +10,8 @@ TYPES: dict[str, int]
 class Neighbourhood(Operation):
     def __new__(
         cls, arrays: Sequence[np.ndarray], kind: str, types: tuple[str, str, str], outer: Sequence[tuple[int, ...]],
-        leading: Sequence[tuple[int, int, int, np.ndarray]], lines: tuple[int, int, int, np.ndarray, int, int],
-        points: tuple[int, int, int, np.ndarray, int, int], places: np.ndarray, planes: np.ndarray, unit: int,
+        leading: Sequence[tuple[int, int, int, np.ndarray]], planes: tuple[int, int, int, np.ndarray, int, int],
+        lines: tuple[int, int, int, np.ndarray, int, int], points: tuple[int, int, int, np.ndarray, int, int],
+        places: np.ndarray, stacks: np.ndarray, unit: int,
         constant: np.ndarray, fields: dict[str, Any], threads: int, streams: bool = False,
     ) -> Self: ...  # fmt: skip

@@ -16,7 +16,7 @@ not matter.
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from ..kernels.filters cimport LK_WEIGH_BAND, lk_cast_row, lk_combine
+from ..kernels.filters cimport lk_cast_row, lk_combine
 from .executor cimport aligned
 from .separable_plan cimport SeparablePlan, Window
 
@@ -87,30 +87,40 @@ cdef class Separable(SeparablePlan):
         """Some lines of a plane of the result."""
         cdef Window *lines = &self.lines
         cdef lk_combine c = lines.combine
-        cdef lk_cast_row w
-        cdef int64_t t
+        cdef int64_t t, r
         cdef bint points = self.points.exists, casts = self.cast != NULL
         cdef char *to = y + first * lines.y
-        c.x, c.count, c.rows, w.count = table, count, rows, count
+        c.x, c.count, c.rows = table, count, rows
         c.y = line if points else out if casts else to
         c.y_row = self.line_bytes if points else self.out_bytes if casts else lines.y
         c.stream = self.streams and not points and not casts
         if lines.exists and not self.rings:
             c.ahead, c.ahead_row = self.rows_ahead(x, first + rows + lines.span - 1), lines.x
-        if lines.exists and self.bands > 1:
+        if self.band:
             for t in range(c.taps + rows - 1):
                 table[t] = self.row_at(x, ring, first + t)
             self.combine(&c)
-        elif lines.exists:
-            for t in range(c.taps):
-                table[t] = self.row_at(x, ring, first + lines.place[t])
-            self.combine(&c)
-        elif self.widen != NULL:
-            w.x, w.y, w.element = x, c.y, self.x_element
+        else:
+            c.rows = 1
+            for r in range(rows):
+                if lines.exists:
+                    for t in range(c.taps):
+                        table[t] = self.row_at(x, ring, first + r + lines.place[t])
+                    self.combine(&c)
+                    c.ahead = c.ahead + c.ahead_row if c.ahead != NULL else NULL
+                else:
+                    self.copy_row(x + (first + r) * lines.x, c.y, count)
+                c.y += c.y_row
+        self.finish_rows(to, rows, count, line, out, table)
+
+    cdef void copy_row(self, const char *x, char *to, int64_t count) noexcept nogil:
+        """A row of x as what is between has it."""
+        cdef lk_cast_row w
+        if self.widen != NULL:
+            w.x, w.y, w.count, w.element = x, to, count, self.x_element
             self.widen(&w)
         else:
-            memcpy(c.y, x, count * self.item)
-        self.finish_rows(to, rows, count, line, out, table)
+            memcpy(to, x, count * self.item)
 
     cdef const char *rows_ahead(self, const char *x, int64_t at) noexcept nogil:
         """The rows at positions from one on along lines, as many as results are made of at a time, if they follow one another."""
@@ -131,6 +141,9 @@ cdef class Separable(SeparablePlan):
         cdef int64_t r
         cdef bint points = self.points.exists, casts = self.cast != NULL
         w.count = count
+        if points:  # of all rows before the first is read: loads of what was just stored in parts would wait for it
+            for r in range(rows):
+                self.set_ends(line + r * self.line_bytes)
         for r in range(rows):
             if points:
                 self.run_points(line + r * self.line_bytes, out if casts else to + r * lines.y, count, table)
@@ -188,18 +201,14 @@ cdef class Separable(SeparablePlan):
         """The row at a position along lines, in the ring, of what is between."""
         cdef Window *lines = &self.lines
         cdef char *to = ring + at % lines.span * self.ring_row
-        cdef lk_cast_row w
         cdef int64_t p, source = lines.source[at]
         if source < 0:
             for p in range(planes):
                 memcpy(to + p * self.ring_bytes, self.constant, count * self.item)
         elif self.planes.exists:
             self.run_planes(x + source * lines.x, plane, planes, to, count, table)
-        elif self.widen != NULL:
-            w.x, w.y, w.count, w.element = x + source * lines.x, to, count, self.x_element
-            self.widen(&w)
         else:
-            memcpy(to, x + source * lines.x, count * self.item)
+            self.copy_row(x + source * lines.x, to, count)
 
     cdef void join(self, const char *a, const char *b, char *to, char *spare, int64_t count) noexcept nogil:
         """Combine two rows with room for whole vectors, of which `to` may be one, by way of `spare` unless that is NULL."""
@@ -256,7 +265,7 @@ cdef class Separable(SeparablePlan):
         """One row of each of some planes, over planes."""
         cdef Window *planes = &self.planes
         cdef lk_combine c = planes.combine
-        cdef bint band = self.folds or c.kind >= LK_WEIGH_BAND
+        cdef bint band = self.in_bands(&c)
         cdef int64_t t, source
         for t in range(c.taps + (rows - 1 if band else 0)):
             source = planes.source[plane + (t if band else planes.place[t])]
@@ -264,10 +273,9 @@ cdef class Separable(SeparablePlan):
         c.x, c.y, c.count, c.rows, c.y_row = table, to, count, rows, self.ring_bytes
         self.combine(&c)
 
-    cdef void run_points(self, char *line, char *to, int64_t count, const char **table) noexcept nogil:
-        """A row, over its points; it has room for the ends before and behind it."""
+    cdef void set_ends(self, char *line) noexcept nogil:
+        """What windows of a row take before and behind it, for which it has room."""
         cdef Window *points = &self.points
-        cdef lk_combine c = points.combine
         cdef int64_t unit = self.unit * self.item, t, i, source
         cdef char *first = line - points.before * unit
         for i in range(points.span - 1):
@@ -281,6 +289,13 @@ cdef class Separable(SeparablePlan):
                 first[t] = line[source]
             else:
                 memcpy(first + t * unit, self.constant if source < 0 else line + source * unit, unit)
+
+    cdef void run_points(self, const char *line, char *to, int64_t count, const char **table) noexcept nogil:
+        """A row that has its ends, over its points."""
+        cdef Window *points = &self.points
+        cdef lk_combine c = points.combine
+        cdef int64_t unit = self.unit * self.item, t
+        cdef const char *first = line - points.before * unit
         if self.long_points:
             self.run_long_points(first, to, count, <char *>table + self.buffers_at)
             return

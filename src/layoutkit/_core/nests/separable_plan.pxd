@@ -30,7 +30,8 @@ cdef class SeparablePlan(Operation):
     cdef int64_t x_stride[MAX_LOOPS]
     cdef int64_t y_stride[MAX_LOOPS]
     cdef int64_t group, groups, bands            # of planes at a time; of lines
-    cdef bint folds, long_lines, long_points
+    cdef bint band                               # whether a kernel makes so many lines at a time
+    cdef bint folds, reals, long_lines, long_points
     cdef int64_t piece, piece_bytes, buffers_at  # places of points that are combined at a time; two buffers of theirs
     cdef bint rings                              # rows of lines lie in a ring: results of planes, or copies
     cdef int64_t ring_row, ring_bytes, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
@@ -40,5 +41,6 @@ cdef class SeparablePlan(Operation):
     cdef int threads
     cdef bint streams
     cdef int set_window(self, Window *w, windows, int element) except -1
-    cdef bint is_long(self, Window *w, str between)
+    cdef bint is_long(self, Window *w)
+    cdef bint in_bands(self, const lk_combine *c) noexcept nogil
     cdef int divide(self, int threads, list windows, constant, str between) except -1

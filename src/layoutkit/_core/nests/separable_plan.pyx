@@ -17,6 +17,7 @@ TYPES = _KNOWN | {"u64": _KNOWN["s64"]}  # which are as wide
 
 cdef enum:
     CACHED_BYTES = 512 << 10   # of rows that are read again for the next row of the result
+    SHORT_BYTES = 2 << 10      # of rows of which several are made ready before the first is filtered along points
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
     LONG_SUMS = 24             # elements of a window from which on sums are made of sums, ..
@@ -63,6 +64,7 @@ cdef class SeparablePlan(Operation):
         self.x_element, self.y_element = TYPES[x_type], TYPES[y_type]
         self.x_item, self.y_item = element_bytes(self.x_element), element_bytes(self.y_element)
         self.element, self.item = TYPES[between], element_bytes(TYPES[between])
+        self.reals = between in ("f32", "f64")
         if x_type != between:
             self.widen = <lk_cast_fn>best_row(LK_WIDEN, between).fn
         if y_type != between:
@@ -80,6 +82,10 @@ cdef class SeparablePlan(Operation):
         self.set_window(&self.points, points, TYPES[between])
         if not self.lines.exists and (self.planes.exists or not self.points.exists):
             raise ValueError("a filter without a window along lines")
+        if not self.lines.exists and self.loops:  # of the innermost axis, several rows are made at a time
+            self.loops -= 1
+            self.lines.n, self.lines.x, self.lines.y = self.size[self.loops], self.x_stride[self.loops], self.y_stride[self.loops]
+            self.total = self.total // self.lines.n if self.total else 0
         self.divide(threads, [w for w in windows if w is not None], constant, between)
 
     cdef int set_window(self, Window *w, windows, int element) except -1:
@@ -103,11 +109,15 @@ cdef class SeparablePlan(Operation):
             c.fraction, c.doubt = windows.fixed.fraction, windows.fixed.doubt
         return 0
 
-    cdef bint is_long(self, Window *w, str between):
+    cdef bint is_long(self, Window *w):
         """Whether windows are made of shorter ones."""
         if self.folds:
             return w.exists and w.span >= LONG_FOLDS
-        return w.exists and w.span >= LONG_SUMS and w.combine.kind == LK_WEIGH_PLAIN and between in ("f32", "f64")
+        return w.exists and w.span >= LONG_SUMS and w.combine.kind == LK_WEIGH_PLAIN and self.reals
+
+    cdef bint in_bands(self, const lk_combine *c) noexcept nogil:
+        """Whether the kernel makes several results at a time: see LK_WEIGH_BAND."""
+        return self.folds or c.kind >= LK_WEIGH_BAND or (c.kind == LK_WEIGH_PLAIN and not self.reals)
 
     cdef int divide(self, int threads, list windows, constant, str between) except -1:
         """Strips of rows, segments of lines, and what a thread needs of the workspace."""
@@ -121,12 +131,13 @@ cdef class SeparablePlan(Operation):
             self.strip = min(self.count, max(<int64_t>STRIP_BYTES, CACHED_BYTES // rows) // self.item // 64 * 64)
         self.strips = ceil_div(self.count, max(1, self.strip))
         bytes_of_row = self.strip * max(self.item, self.x_item)
-        self.group = LK_BAND_ROWS if self.folds or self.planes.combine.kind >= LK_WEIGH_BAND else 1
+        self.group = LK_BAND_ROWS if self.in_bands(&self.planes.combine) else 1
         self.group = max(1, min(self.group, self.planes.n))
         self.groups = ceil_div(self.planes.n, self.group)
-        self.long_lines, self.long_points = self.is_long(lines, between), self.is_long(points, between)
+        self.long_lines, self.long_points = self.is_long(lines), self.is_long(points)
         self.bands = 1
-        if lines.exists and not self.long_lines and (self.folds or lines.combine.kind >= LK_WEIGH_BAND):
+        self.band = lines.exists and not self.long_lines and self.in_bands(&lines.combine)
+        if self.band or (points.exists and not self.long_lines and bytes_of_row <= SHORT_BYTES):
             self.bands = LK_BAND_ROWS
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short

@@ -1,4 +1,5 @@
-/* Several rows of weighed sums at a time, of windows that begin a row further on each: see LK_WEIGH_BAND in filters.h. */
+/* Several rows of weighed sums at a time: see LK_WEIGH_BAND and LK_WEIGH_BAND_EACH in filters.h. What windows have in common is
+ * loaded once. */
 #ifndef LAYOUTKIT_BANDS_H
 #define LAYOUTKIT_BANDS_H
 
@@ -110,6 +111,50 @@ LK_INLINE void mirrored_vectors(
             *(vf *)(p->y + r * p->y_row + i * LK_ITEM + k * LK_VB) = sum[r][k] * factor;
 }
 
+/* Vectors from element i on of the results [first, end), each of the rows that are part of it. */
+LK_INLINE void each_vectors(
+    const lk_combine *p, int64_t i, real factor, const int first, const int end, const int vectors, const int how)
+{
+    const real *weight = p->weight;
+    const char *const *x = p->x;
+    const int64_t taps = p->taps, at = i * LK_ITEM, y_row = p->y_row;
+    char *const y = p->y + at;
+    vf sum[LK_BAND_ROWS][4];
+    if (p->ahead)
+#pragma GCC unroll 4
+        for (int r = first; r < end; r++)
+            prefetch_vectors(p->ahead + (r - first) * p->ahead_row + at, vectors);
+#pragma GCC unroll 4
+    for (int r = first; r < end; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            sum[r][k] = (vf){} - (real)0.0;
+    for (int64_t t = 0; t < taps; t++, weight += LK_BAND_ROWS) {
+        const int32_t parts = p->fixed[t] & ((1 << end) - (1 << first));
+        if (!parts)
+            continue;
+        vf v[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            v[k] = load_elements(x[t] + at + k * LK_VB, LK_OWN);
+#pragma GCC unroll 4
+        for (int r = first; r < end; r++)
+            if (__builtin_expect(parts >> r & 1, 1)) {
+                const vf w = weight[r] - (vf){};
+#pragma GCC unroll 4
+                for (int k = 0; k < vectors; k++)
+                    sum[r][k] = add_product(w, v[k], sum[r][k]);
+            }
+    }
+#pragma GCC unroll 4
+    for (int r = first; r < end; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++) {
+            sum[r][k] *= factor;
+            put_vector(y + r * y_row + k * LK_VB, &sum[r][k], how);
+        }
+}
+
 #if defined(__AVX512F__)
 enum { BAND_VECTORS = 4, MIRRORED_VECTORS = 2 };
 #else
@@ -129,6 +174,33 @@ LK_INLINE void band_rows(const lk_combine *p, const int rows, const int e, const
     for (; i < p->count; i += LK_LANES)
         BAND(MIN(i, p->count - LK_LANES), 1);
 #undef BAND
+}
+
+LK_INLINE void each_rows(const lk_combine *p, const int first, const int end)
+{
+    const real factor = factor_of(p);
+    const int stream = p->stream && p->end <= LK_END_MEAN && (end - first == 1 || p->y_row % LK_VB == 0);
+    const int how = stream ? STORE_PAST : STORE_ALL;
+    int64_t i = stream ? unaligned_elements(p->y + first * p->y_row, LK_ITEM) : 0;
+    if (i)
+        each_vectors(p, 0, factor, first, end, 1, STORE_FRONT);
+    for (; i <= p->count - BAND_VECTORS * LK_LANES; i += BAND_VECTORS * LK_LANES)
+        each_vectors(p, i, factor, first, end, BAND_VECTORS, how);
+    for (; i <= p->count - LK_LANES; i += LK_LANES)
+        each_vectors(p, i, factor, first, end, 1, how);
+    if (i < p->count)
+        each_vectors(p, p->count - LK_LANES, factor, first, end, 1, stream ? STORE_END : STORE_ALL);
+}
+
+LK_INLINE void band_each(const lk_combine *p)
+{
+    if (p->rows == LK_BAND_ROWS)
+        each_rows(p, 0, LK_BAND_ROWS);
+    else
+#pragma GCC unroll 4
+        for (int r = 0; r < LK_BAND_ROWS; r++)
+            if (r < p->rows)
+                each_rows(p, r, r + 1);
 }
 
 LK_INLINE void band_elements(const lk_combine *p, const int e, const int kind)

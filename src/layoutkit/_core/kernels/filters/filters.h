@@ -19,6 +19,9 @@
  *     LK_WEIGH_BAND_SUMS, LK_WEIGH_BAND_DIFFERENCES   `rows` results of that many rows, each what LK_WEIGH_SUMS or
  *                           LK_WEIGH_DIFFERENCES make of the middle row of a window, then of the pairs of rows equally far
  *                           from it, the outermost first
+ *     LK_WEIGH_BAND_EACH    `rows` results of windows in several dimensions: row t is part of result r if bit r of fixed[t] is
+ *                           set, with weight[LK_BAND_ROWS * t + r]; rows that are part of no result are not read. Rows have
+ *                           the row's type
  *     LK_WEIGH_SECTIONS     of each of `taps` sections, at most 3, two rows of states, x[2 + 2 * k] and that before it,
  *                           x[3 + 2 * k], which becomes the new one: the sum of x[0], x[1] and both states times the four
  *                           weights of the section. y is the sum of all new states, and of x[2 + 2 * taps] unless that is
@@ -37,7 +40,8 @@
  *   lower 16 bits and that of term 2 * k + 1 in its upper ones; fixed[2 * k + 1] has their low words. Sums that differ from a
  *   whole number by at most `doubt` * 2^-fraction are made again of doubles. If `doubt` is 0, the low words are 0 and sums
  *   are exact. u8 and u16 have also
- *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements; where no weight
+ *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements, `rows` results as of LK_WEIGH_BAND,
+ *   of which 0 is 1; where no weight
  *   is negative, sums and twice their doubt are of the element's range, and `doubt` is not 0,
  *   LK_WEIGH_BAND_SUMS    as those of reals; fixed and weight as of LK_WEIGH_SUMS
  *   LK_WEIGH_LINE_SUMS    of u8: one result of them, of row 0 alone: row t is that from its element t on
@@ -86,7 +90,7 @@ typedef void (*lk_combine_fn)(const lk_combine *);
 enum {
     LK_WEIGH_EACH, LK_WEIGH_SUMS, LK_WEIGH_DIFFERENCES, LK_WEIGH_PLAIN, LK_WEIGH_BAND, LK_WEIGH_BAND_SUMS,
     LK_WEIGH_BAND_DIFFERENCES, LK_WEIGH_HALVES, LK_WEIGH_SECTIONS, LK_WEIGH_LINE_SUMS, LK_WEIGH_BAND_PAIRS,
-    LK_WEIGH_LINE_PAIRS,
+    LK_WEIGH_LINE_PAIRS, LK_WEIGH_BAND_EACH,
 };
 enum { LK_BAND_ROWS = 4, LK_MOST_BYTES = 128, LK_MOST_WORDS = 63 };
 enum { LK_END_NONE, LK_END_MEAN, LK_END_WHOLE, LK_END_CAST };

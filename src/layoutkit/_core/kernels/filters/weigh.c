@@ -107,7 +107,11 @@ static __attribute__((noinline)) void band_short(const lk_combine *p)
     for (int64_t r = 0; r < p->rows; r++) {
         const char *const *x = p->x + r, *const *last = x + p->taps - 1;
         vf sum = (vf){} - (real)0.0;
-        if (p->kind == LK_WEIGH_BAND) {
+        if (p->kind == LK_WEIGH_BAND_EACH) {
+            for (int64_t t = 0; t < p->taps; t++)
+                if (p->fixed[t] >> r & 1)
+                    sum = add_product(weight[LK_BAND_ROWS * t + r] - (vf){}, load_any(p->x[t], n, e), sum);
+        } else if (p->kind == LK_WEIGH_BAND) {
             for (int64_t t = 0; t < p->taps; t++)
                 sum = fused(weight[t] - (vf){}, load_any(x[t], n, e), sum);
         } else {
@@ -135,9 +139,8 @@ LK_INLINE void weigh_elements(const lk_combine *p, const int e)
     }
 }
 
-void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
+void LK_NAME(LK_TYPED(weigh))(const lk_combine *restrict p)
 {
-    const lk_combine local = *args, *p = &local; /* which no store changes */
 #define WEIGH(e) weigh_elements(p, e)
     if (p->kind == LK_WEIGH_SECTIONS) {
         weigh_sections(p);
@@ -147,11 +150,15 @@ void LK_NAME(LK_TYPED(weigh))(const lk_combine *args)
         band_short(p);
     else if (p->count < LK_LANES)
         weigh_short(p);
+    else if (p->kind == LK_WEIGH_BAND_EACH)
+        band_each(p);
     else
         LK_OF_ELEMENT(p->element, WEIGH)
-    lk_combine row = local;
-    for (int64_t r = 0; p->end > LK_END_MEAN && r < (p->kind >= LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
-        end_any_row(&row);
+    if (p->end > LK_END_MEAN) {
+        lk_combine row = *p;
+        for (int64_t r = 0; r < (p->kind >= LK_WEIGH_BAND ? p->rows : 1); r++, row.y += p->y_row)
+            end_any_row(&row);
+    }
 }
 
 LK_INLINE void widen_row(const lk_cast_row *p, const int e)

@@ -327,54 +327,77 @@ LK_INLINE ulongs quotients_16(ulongs v, float inverse)
     return (ulongs)__builtin_convertvector(quotients, longs);
 }
 
-/* `vectors` vectors of bytes from element i on. */
-LK_INLINE void mean_bytes(const lk_combine *p, int64_t i, uint32_t m, int s, const int vectors, const int how)
+/* How means are divided. */
+typedef struct {
+    uint32_t m;
+    int s;
+    float inverse;
+} mean_end;
+
+/* Of pairs of elements of a vector: the sums of both together, the odd one times 2^8 or 2^16, and those of the odd ones alone. */
+typedef struct {
+    words_of both, odd;
+} mean_sums;
+
+/* Adds a vector of a row to sums, or takes it away. It is loaded once: loads across cache lines take longer than sums. */
+LK_INLINE void add_elements(mean_sums *sums, const char *x, const int away, const int bytes)
 {
-    words_of all[4] = {}, odd[4] = {};
-    if (p->ahead)
-        prefetch_vectors(p->ahead + i, vectors);
-    for (int64_t t = 0; t < p->taps; t++)
-#pragma GCC unroll 4
-        for (int k = 0; k < vectors; k++) {
-            const words_of v = *(const words_of *)(p->x[t] + i + k * LK_VB);
-            all[k] += v, odd[k] += v >> 8;
-        }
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++) {
-        const words_of even = quotients_8(all[k] - (odd[k] << 8), m, s);
-        const words_of both = even | quotients_8(odd[k], m, s) << 8;
-        put_vector(p->y + i + k * LK_VB, &both, how);
+    words_of v = *(const words_of *)x;
+    LK_PIN(v);
+    if (bytes == 1) {
+        sums->both = away ? sums->both - v : sums->both + v;
+        sums->odd = away ? sums->odd - (v >> 8) : sums->odd + (v >> 8);
+    } else {
+        const ulongs both = (ulongs)sums->both, odd = (ulongs)sums->odd, u = (ulongs)v;
+        sums->both = (words_of)(away ? both - u : both + u);
+        sums->odd = (words_of)(away ? odd - (u >> 16) : odd + (u >> 16));
     }
 }
 
-LK_INLINE void mean_words(const lk_combine *p, int64_t i, float inverse, const int vectors, const int how)
+LK_INLINE words_of means_of(mean_sums sums, mean_end end, const int bytes)
 {
-    ulongs all[4] = {}, odd[4] = {};
-    if (p->ahead)
-        prefetch_vectors(p->ahead + 2 * i, vectors);
-    for (int64_t t = 0; t < p->taps; t++)
-#pragma GCC unroll 4
-        for (int k = 0; k < vectors; k++) {
-            const ulongs v = *(const ulongs *)(p->x[t] + 2 * i + k * LK_VB);
-            all[k] += v, odd[k] += v >> 16;
-        }
-#pragma GCC unroll 4
-    for (int k = 0; k < vectors; k++) {
-        const ulongs even = quotients_16(all[k] - (odd[k] << 16), inverse);
-        const ulongs both = even | quotients_16(odd[k], inverse) << 16;
-        put_vector(p->y + 2 * i + k * LK_VB, &both, how);
-    }
+    if (bytes == 1)
+        return quotients_8(sums.both - (sums.odd << 8), end.m, end.s) | quotients_8(sums.odd, end.m, end.s) << 8;
+    const ulongs both = (ulongs)sums.both, odd = (ulongs)sums.odd;
+    return (words_of)(quotients_16(both - (odd << 16), end.inverse) | quotients_16(odd, end.inverse) << 16);
 }
 
-LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
+/* Vectors from element i on of `rows` results: each has one row that the result before has not, and lacks its first. */
+LK_INLINE void mean_vectors(
+    const lk_combine *p, int64_t i, mean_end end, const int rows, const int vectors, const int bytes, const int how)
+{
+    const char *const *x = p->x;
+    const int64_t taps = p->taps, at = i * bytes;
+    mean_sums sums[4] = {};
+    if (p->ahead)
+        for (int r = 0; r < rows; r++)
+            prefetch_vectors(p->ahead + r * p->ahead_row + at, vectors);
+    for (int64_t t = 0; t < taps; t++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            add_elements(sums + k, x[t] + at + k * LK_VB, 0, bytes);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++) {
+            if (r) {
+                add_elements(sums + k, x[taps + r - 1] + at + k * LK_VB, 0, bytes);
+                add_elements(sums + k, x[r - 1] + at + k * LK_VB, 1, bytes);
+            }
+            const words_of result = means_of(sums[k], end, bytes);
+            put_vector(p->y + r * p->y_row + at + k * LK_VB, &result, how);
+        }
+}
+
+LK_INLINE void mean_rows(const lk_combine *p, const int rows, const int bytes)
 {
     const int lanes = LK_VB / bytes, size = (int)p->size, s = LOG2(size - 1);
+    const int stream = p->stream && (rows == 1 || p->y_row % LK_VB == 0);
     const uint32_t m = (uint32_t)(((1ull << (16 + s)) + (uint32_t)size - 1) / (uint32_t)size);
-    const float inverse = 1 / (float)size;
-#define MEAN(i, vectors, how) \
-    bytes == 1 ? mean_bytes(p, i, m, s, vectors, how) : mean_words(p, i, inverse, vectors, how)
-    const int how = p->stream ? STORE_PAST : STORE_ALL;
-    int64_t i = p->stream ? unaligned_elements(p->y, bytes) : 0;
+    const mean_end end = {m, s, 1 / (float)size};
+#define MEAN(i, vectors, how) mean_vectors(p, i, end, rows, vectors, bytes, how)
+    const int how = stream ? STORE_PAST : STORE_ALL;
+    int64_t i = stream ? unaligned_elements(p->y, bytes) : 0;
     if (i)
         MEAN(0, 1, STORE_FRONT);
     for (; i <= p->count - 4 * lanes; i += 4 * lanes)
@@ -382,7 +405,25 @@ LK_INLINE void mean_vectors(const lk_combine *p, const int bytes)
     for (; i <= p->count - lanes; i += lanes)
         MEAN(i, 1, how);
     if (i < p->count)
-        MEAN(p->count - lanes, 1, p->stream ? STORE_END : STORE_ALL);
+        MEAN(p->count - lanes, 1, stream ? STORE_END : STORE_ALL);
+#undef MEAN
+}
+
+LK_INLINE void means(const lk_combine *p, const int bytes)
+{
+    const int of_doubles = p->size < 2 || p->count < LK_VB / bytes;
+    if (!of_doubles && p->rows == LK_BAND_ROWS)
+        mean_rows(p, LK_BAND_ROWS, bytes);
+    else if (!of_doubles && p->rows <= 1)
+        mean_rows(p, 1, bytes);
+    else {
+        lk_combine one = *p;
+        for (int64_t r = 0; r < MAX(1, p->rows); r++, one.x++, one.y += p->y_row, one.ahead = NULL)
+            if (of_doubles)
+                made_of_doubles(&one, 0, p->count);
+            else
+                mean_rows(&one, 1, bytes);
+    }
 }
 
 #include "smooth.h"
@@ -397,10 +438,10 @@ LK_INLINE void weigh_whole(const lk_combine *p, const int e)
         smooth(p, e);
     else if (bytes_of(e) == 2 && (p->kind == LK_WEIGH_BAND_PAIRS || p->kind == LK_WEIGH_LINE_PAIRS))
         weigh_pairs(p, e);
-    else if (p->count < LK_VB / bytes_of(e) || (p->kind == LK_WEIGH_PLAIN && p->size < 2))
-        made_of_doubles(p, 0, p->count);
     else if (p->kind == LK_WEIGH_PLAIN)
-        mean_vectors(p, bytes_of(e));
+        means(p, bytes_of(e));
+    else if (p->count < LK_VB / bytes_of(e))
+        made_of_doubles(p, 0, p->count);
     else if (p->kind == LK_WEIGH_EACH)
         exact ? weigh_vectors(p, e, LK_WEIGH_EACH, 1) : weigh_vectors(p, e, LK_WEIGH_EACH, 0);
     else if (p->kind == LK_WEIGH_SUMS)
@@ -410,11 +451,9 @@ LK_INLINE void weigh_whole(const lk_combine *p, const int e)
 }
 
 #define WHOLE_ROW(type, e) \
-    void LK_NAME(weigh_##type)(const lk_combine *args) \
+    void LK_NAME(weigh_##type)(const lk_combine *restrict args) \
     { \
-        lk_combine local = *args; /* which no store changes */ \
-        local.element = e; \
-        weigh_whole(&local, e); \
+        weigh_whole(args, e); \
     }
 WHOLE_ROW(u8, LK_U8)
 WHOLE_ROW(s8, LK_S8)
