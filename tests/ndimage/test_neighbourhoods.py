@@ -216,6 +216,32 @@ def test_arrays_without_axes():
     np.testing.assert_array_equal(ndi.correlate(x + 3, np.array(2.0), axes=()), np.full((4, 5), 6.0))
 
 
+@pytest.mark.parametrize("shape", [(7, 45, 3000), (3, 5, 21, 2500), (40, 3, 200)])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16])
+def test_strips_of_planes(shape, dtype):
+    rng = np.random.default_rng(0)  # long rows: lines of planes are made in several strips
+    x, weights = rng.integers(0, 200, shape).astype(dtype), rng.integers(-3, 4, [3] * len(shape))
+    for most in (1, 2):
+        got = ndi.correlate(x, weights, mode="wrap", threads=most)
+        np.testing.assert_array_equal(got, scipy.correlate(x, weights, mode="wrap"))
+        got = ndi.rank_filter(x, 3, footprint=weights > 0, mode="mirror", threads=most)
+        np.testing.assert_array_equal(got, scipy.rank_filter(x, 3, footprint=weights > 0, mode="mirror"))
+
+
+@pytest.mark.parametrize("lines", range(1, 10))
+def test_bands_of_lines_end_anywhere(lines):
+    rng = np.random.default_rng(lines)
+    x = rng.integers(-99, 99, (2, lines, 150)).astype(np.float32)
+    x[0, -1, 100], x[1, 0, 3] = np.nan, np.inf  # outside of windows that begin a line further on, or end one before
+    weights = rng.integers(-3, 4, (2, 4, 3)) * (rng.random((2, 4, 3)) < 0.8)
+    want = scipy.correlate(x, weights, mode="nearest")
+    np.testing.assert_array_equal(ndi.correlate(x, weights, mode="nearest"), want)
+    np.testing.assert_array_equal(ndi.correlate(x[..., :5], weights), scipy.correlate(x[..., :5], weights))
+    image = rng.integers(0, 256, (lines, 150)).astype(np.uint8)
+    for size in ((3, 1), (1, 4), (5, 6)):
+        np.testing.assert_array_equal(ndi.uniform_filter(image, size), scipy.uniform_filter(image, size))
+
+
 def test_threads_and_layouts_give_the_same_bits():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((40, 50, 60)).astype(np.float32)

@@ -26,8 +26,8 @@ from .spectra import correlated, is_finite, steps_of
 LEAST_COUNT = 64  # elements of a window, up to which sums never take longer
 # Measured on one core of AMD Zen 4: of sums seconds for each element of a window and of the result, of spectra for each
 # element of a block times the logarithm of their number, there and back.
-SUM_SECONDS = {"f32": 6e-11, "f64": 1.1e-10}
-SPECTRUM_SECONDS = {1: 1.8e-9, 2: 2e-9, 3: 3e-9}  # by axes with windows
+SUM_SECONDS = {"f32": 2.3e-11, "f64": 5e-11}
+SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}  # by axes with windows
 DIRECT, SPECTRA = "direct", "spectra"
 
 Run = Callable[[], None]
