@@ -40,9 +40,8 @@
  *   lower 16 bits and that of term 2 * k + 1 in its upper ones; fixed[2 * k + 1] has their low words. Sums that differ from a
  *   whole number by at most `doubt` * 2^-fraction are made again of doubles. If `doubt` is 0, the low words are 0 and sums
  *   are exact. u8 and u16 have also
- *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements, `rows` results as of LK_WEIGH_BAND,
- *   of which 0 is 1; where no weight
- *   is negative, sums and twice their doubt are of the element's range, and `doubt` is not 0,
+ *   LK_WEIGH_PLAIN with LK_END_WHOLE, of at most LK_MOST_BYTES and LK_MOST_WORDS elements: `rows` results as of LK_WEIGH_BAND,
+ *   0 is 1; where no weight is negative, sums and twice their doubt are of the element's range, and `doubt` is not 0, also
  *   LK_WEIGH_BAND_SUMS    as those of reals; fixed and weight as of LK_WEIGH_SUMS
  *   LK_WEIGH_LINE_SUMS    of u8: one result of them, of row 0 alone: row t is that from its element t on
  *   u16 and s16 have
