@@ -19,6 +19,7 @@ from layoutkit.convolutions.algorithms.winograd_packing import pack_taps
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask, contiguous
 from layoutkit.convolutions.types import BITS, F32, TYPES, converted
+from layoutkit.convolutions.winograd_pieces import axis_pieces
 
 TILES = sorted(winograd_matrices.TILES)
 STRIDED = winograd_matrices.STRIDED
@@ -164,21 +165,27 @@ def test_filters_that_are_expanded(c):
 
 
 @given(
-    st.integers(1, 3), st.integers(1, 70), st.integers(0, 9), st.integers(1, 2), st.sampled_from([1, 3]),
-    st.permutations(range(5)), st.tuples(*[st.sampled_from([1, 2, -1])] * 5),
+    st.integers(1, 3), st.integers(1, 70), st.integers(0, 9), st.integers(1, 2), st.integers(1, 8), st.integers(2, 8),
+    st.sampled_from([1, 1, 2, 3]), st.permutations(range(5)), st.tuples(*[st.sampled_from([1, 2, -1])] * 5),
 )  # fmt: skip
-def test_taps_are_packed_from_any_strides(groups, outputs, channels, depth, rows, order, steps):
-    shape = groups * outputs, channels, depth, rows, 3
+def test_taps_are_packed_from_any_strides(groups, outputs, channels, depth, high, wide, stride, order, steps):
+    shape = groups * outputs, channels, depth, high, wide
     p = candidates((1, 8, 9, 9), (8, 8, 3, 3), 4, "NHWC", "NHWC", ((0, 0), (0, 0)))[0]
     kernel = algorithm.Winograd(4, expanded=True).kernels(p)[0]
     panels = -(-outputs // kernel.nr) + 1
     memory = np.empty([shape[i] * abs(steps[i]) for i in order], np.float32).transpose(np.argsort(order))
     w = memory[tuple(slice(None, None, step) for step in steps)]
     w[...] = np.random.default_rng(outputs).standard_normal(shape)
-    packed = pack_taps(w, groups, panels, kernel)
-    want = np.zeros((groups, panels * kernel.nr, channels, depth, 3 * rows), np.float32)
-    want[:, :outputs] = w.reshape(groups, outputs, channels, depth, 3 * rows)
-    want = want.reshape(groups, panels, kernel.nr, channels, depth, 3 * rows).transpose(0, 1, 4, 3, 5, 2)
+    axes, rows = (axis_pieces(high, stride), axis_pieces(wide, stride)), 3 if high > 1 else 1
+    packed = pack_taps(w, *axes, groups, panels, kernel)
+    want = np.zeros((groups, panels * kernel.nr, channels, depth, *(len(a.taps) for a in axes), rows, 3), np.float32)
+    by_group = w.reshape(groups, outputs, channels, depth, high, wide)
+    for i, of_rows in enumerate(axes[0].taps):
+        for j, of_columns in enumerate(axes[1].taps):
+            piece = by_group[..., of_rows, :][..., of_columns]
+            want[:, :outputs, :, :, i, j, : len(of_rows), : len(of_columns)] = piece
+    pieces = depth * len(axes[0].taps) * len(axes[1].taps)
+    want = want.reshape(groups, panels, kernel.nr, channels, pieces, 3 * rows).transpose(0, 1, 4, 3, 5, 2)
     np.testing.assert_array_equal(packed, want)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from oracle import reference
 
 import layoutkit as lk
-from layoutkit.convolutions.winograd_pieces import axis_pieces, cut_filter
+from layoutkit.convolutions.winograd_pieces import axis_pieces
 
 
 @st.composite
@@ -32,24 +32,6 @@ def test_pieces_sum_up_to_the_filter(c, seed):
         for i in range(outputs):
             by_piece[i] += sum(w[k] * x[axis.scale * i + offset + axis.step * t] for t, k in enumerate(piece))
     assert by_piece.tolist() == want
-
-
-@given(axes(8), axes(8), st.integers(1, 3))
-def test_a_filter_is_cut_as_its_axes_are(high, wide, depth):
-    kernel = high[0], max(2, wide[0])
-    a, b = axis_pieces(*high), axis_pieces(kernel[1], *wide[1:])
-    assert cut_filter(np.ones((0, 3, depth, *kernel)), a, b).shape[:2] == (0, 3)
-    w = np.arange(1, 1 + 2 * 3 * depth * kernel[0] * kernel[1]).reshape(2, 3, depth, *kernel)
-    cut = cut_filter(w, a, b)
-    rows = 3 if kernel[0] > 1 else 1
-    assert cut.shape == (2, 3, depth * len(a.taps) * len(b.taps), rows, 3)
-    pieces = cut.reshape(2, 3, depth, len(a.taps), len(b.taps), rows, 3)
-    for (i, of_rows), (j, of_columns) in ((x, y) for x in enumerate(a.taps) for y in enumerate(b.taps)):
-        piece = pieces[:, :, :, i, j]
-        np.testing.assert_array_equal(
-            piece[..., : len(of_rows), : len(of_columns)], w[..., of_rows, :][..., of_columns]
-        )
-        assert not piece[..., len(of_rows) :, :].any() and not piece[..., len(of_columns) :].any()
 
 
 @pytest.mark.parametrize("stride", [1, 2])

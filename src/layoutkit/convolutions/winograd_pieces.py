@@ -15,9 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..reorders.reorder import reorder
-
-__all__ = ["Axis", "axis_pieces", "cut_cost", "cut_filter", "piece_rows", "tap_places"]
+__all__ = ["Axis", "axis_pieces", "cut_cost", "piece_rows", "slice_of", "tap_places"]
 
 CUT_COST = 1.7  # of packing pieces, in packing what is whole
 
@@ -85,24 +83,9 @@ def tap_places(high: Axis, wide: Axis, columns: int, rows: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def cut_filter(w: np.ndarray, high: Axis, wide: Axis) -> np.ndarray:
-    """Filter (O, I, depth, *kernel) -> (O, I, depth * pieces, 3 or 1, 3), pieces filled up with zeros.
-
-    Parameters
-    ----------
-    w : ndarray
-    high, wide : Axis
-        The pieces along the last two axes. With one tap along the height there is one row.
-    """
-    rows = piece_rows(w)
-    if len(high.taps) == len(wide.taps) == 1 and w.shape[3:] == (rows, 3):
-        return w
-    places = tap_places(high, wide, w.shape[4], rows).reshape(-1)
-    by_tap = reorder(np.ascontiguousarray(w).reshape(-1, w.shape[3] * w.shape[4]), "ab", "ba")
-    cut = np.zeros((len(places), by_tap.shape[1]), w.dtype)
-    cut[places >= 0] = by_tap[places[places >= 0]]
-    pieces = w.shape[2] * len(high.taps) * len(wide.taps)
-    return reorder(cut, "ab", "ba").reshape(*w.shape[:2], pieces, rows, 3)
+def slice_of(taps: tuple[int, ...]) -> slice:
+    """The taps of a piece, which are equally far apart."""
+    return slice(taps[0], taps[-1] + 1, taps[1] - taps[0] if len(taps) > 1 else 1)
 
 
 def piece_rows(w: np.ndarray) -> int:

@@ -33,7 +33,7 @@ from ..winograd_matrices import (
     stride_of,
     tiling,
 )
-from ..winograd_pieces import Axis, axis_pieces, cut_filter, piece_rows, tap_places
+from ..winograd_pieces import Axis, axis_pieces, piece_rows, tap_places
 from .base import Algorithm, flops_per_second, rows_of, steps_at_once
 from .sums import columns_of, padded_bias
 from .winograd_packing import pack_integers, pack_taps
@@ -201,7 +201,7 @@ class Winograd(Algorithm):
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
         w, cut_into = w.swapaxes(3, 4) if one_column(p) else w, pieces(p, self.m)
         if self.expanded:
-            return pack_taps(cut_filter(w, *cut_into), p.groups, panels, kernel), bias
+            return pack_taps(w, *cut_into, p.groups, panels, kernel), bias
         gw = factors(self.m)
         gh = gw if piece_rows(w) > 1 else np.ones((1, 1))
         places = tap_places(*cut_into, w.shape[4], piece_rows(w))

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from ..._core.runtime.registry import Kernel
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
+from ..winograd_pieces import Axis, piece_rows, slice_of
 
 TILE_SIDE = 6  # products of a tile of integers, along each axis
 PACKED_AT_ONCE = 1 << 12  # weights of each tap, so that their products stay in the second cache
 
 
-def pack_taps(w: np.ndarray, groups: int, panels: int, kernel: Kernel) -> np.ndarray:
-    """Pieces (O, I/G, pieces, 3 or 1, 3) -> [G][panels][pieces][channels][taps][nr]."""
-    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:3], w.shape[3] * w.shape[4])
-    packed = empty((groups, panels, *w.shape[3:1:-1], w.shape[4], kernel.nr), w.dtype, "filter")
+def pack_taps(w: np.ndarray, high: Axis, wide: Axis, groups: int, panels: int, kernel: Kernel) -> np.ndarray:
+    """Filter (O, I/G, depth, *kernel), cut into pieces -> [G][panels][depth * pieces][channels][taps][nr].
+
+    Parameters
+    ----------
+    w : ndarray
+    high, wide : Axis
+        The pieces along the last two axes; zeros fill them up.
+    groups, panels : int
+    kernel : Kernel
+    """
+    rows, pieces = piece_rows(w), list(product(high.taps, wide.taps))
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    shape = groups, panels, w.shape[3], len(pieces), w.shape[2], rows, 3, kernel.nr
+    packed = empty(shape, w.dtype, "filter")
     of_filters = -(-w.shape[1] // kernel.nr)
     packed[:, of_filters:] = 0  # panels of pads
-    way = slice(None, None, -1 if w.strides[4] < 0 else 1)  # reversed taps are written backwards
-    reorder(w[..., way], "abcde", f"aBdce{kernel.nr}b", out=packed[:, :of_filters, :, :, way], shape=w.shape)
-    return packed
+    if any(len(a) * len(b) < 3 * rows for a, b in pieces):
+        packed[:, :of_filters] = 0
+    for at, (a, b) in enumerate(pieces):
+        part, out = w[..., slice_of(a), slice_of(b)], packed[:, :of_filters, :, at, :, : len(a), : len(b)]
+        down, along = (slice(None, None, -1 if step < 0 else 1) for step in part.strides[-2:])
+        part, out = part[..., down, along], out[..., down, along, :]  # reversed taps are written backwards
+        reorder(part, "abcdef", f"aBdcef{kernel.nr}b", out=out, shape=part.shape)
+    return packed.reshape(*shape[:2], shape[2] * shape[3], shape[4], 3 * rows, kernel.nr)
 
 
 def pack_integers(w: np.ndarray, groups: int, panels: int, kernel: Kernel) -> np.ndarray:
