@@ -34,6 +34,45 @@ def test_spectra(x, data, mode, threads):
     np.testing.assert_allclose(got, want, rtol=0, atol=bound)
 
 
+@fewer(2)
+@given(images(floats, empty=True), st.data(), modes, st.sampled_from([1, 2]), st.booleans())
+def test_weights_that_are_products(x, data, mode, threads, whole):
+    axes = tuple(sorted(a % x.ndim for a in data.draw(axes_of(x.ndim))))
+    shape = [data.draw(st.integers(1, max(1, min(9, 2 * x.shape[a])))) for a in axes]  # scipy's longer ones are wrong
+    assume(max(shape) > 1)
+    rng, weights = np.random.default_rng(data.draw(st.integers(0, 99))), np.ones(())
+    for n in shape:
+        along = rng.integers(1, 4, n) * rng.choice([-1, 1], n) if whole else rng.standard_normal(n)
+        weights = np.multiply.outer(weights, along)
+    origin = [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
+    output, ways = data.draw(st.sampled_from(["float32", "float64"])), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighing, "LEAST_FACTORED", 0)
+        patch.setattr(weighing, "way_of", lambda problem: ways.append(problem) or weighing.FACTORED)
+        got = ndi.correlate(x, weights, output, mode, 0.0, origin, axes=axes, threads=threads)
+    assert len(ways) == bool(x.size)
+    exact = np.array(x, np.float64)
+    want = scipy.correlate(exact, weights, np.float64, mode, 0.0, origin, axes=axes)
+    bound = 300 * np.abs(weights).sum() * (np.finfo(output).eps if output == "float32" else 1e-14)
+    np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+    if whole and exact.size and (exact == np.rint(exact)).all() and abs(exact).max() * abs(weights).sum() < 2**24:
+        np.testing.assert_array_equal(got, want)
+
+
+def test_weights_that_are_no_products(monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: pytest.fail("asked for a way"))
+    monkeypatch.setattr(weighing, "LEAST_FACTORED", 0)
+    x, products = np.random.default_rng(0).random((30, 40)), np.outer([1.0, 2, 3], [1, 5, 7, 2])
+    x[10, 20] = np.nan
+    other, holes, sevenths = products.copy(), products.copy(), np.outer([3.0, 7], [3, 7])
+    other[1, 2] += 1
+    holes[1] = 0
+    for weights in (other, holes, sevenths):  # of whole numbers no factors are fractions, as sums of integers are exact
+        np.testing.assert_allclose(ndi.correlate(x, weights), scipy.correlate(x, weights), rtol=1e-13)
+    ndi.correlate(x, products, mode="constant", cval=1.0)  # what is outside is no sum
+    ndi.correlate(x.astype(np.float32), products, output=np.int32)
+
+
 def test_blocks_join(monkeypatch):
     monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
     rng = np.random.default_rng(0)
@@ -48,7 +87,8 @@ def test_blocks_join(monkeypatch):
 def test_the_cost_chooses():
     assert weighing.way_of(weighing.CorrelationProblem((2000, 2000), (9, 9), 81, "f32")) == weighing.DIRECT
     assert weighing.way_of(weighing.CorrelationProblem((2000, 2000), (101, 101), 10201, "f32")) == weighing.SPECTRA
-    problem = weighing.CorrelationProblem((20, 30), (9, 9), 81, "f64")
+    assert weighing.way_of(weighing.CorrelationProblem((2000, 2000), (9, 9), 81, "f32", True)) == weighing.FACTORED
+    problem = weighing.CorrelationProblem((20, 30), (9, 9), 81, "f64", True)
     run = problem.prepare()
     for candidate in problem.candidates():
         run(candidate.build())()  # as tuning measures it
@@ -57,7 +97,7 @@ def test_the_cost_chooses():
 @pytest.mark.parametrize("correlates", ["correlate", "convolve"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sums_unless_asked(correlates, dtype, monkeypatch):
-    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
+    monkeypatch.setattr(weighing, "way_of", lambda p: weighing.SPECTRA if p.spectra else weighing.FACTORED)
     sums = getattr(ndi, correlates)
     x, mean = np.random.default_rng(0).random((120, 130)).astype(dtype), np.full((21, 21), 1 / 441)
     x[0, 0] = -3e38
@@ -83,9 +123,10 @@ def test_spectra_are_as_precise_as_stated(monkeypatch):
         assert 0 < error <= 32 * np.finfo(float).eps * 1e10 * one.sum()
 
 
+@pytest.mark.parametrize("way", [weighing.SPECTRA, weighing.FACTORED])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
-def test_what_is_not_finite_stays_where_it_is(value, monkeypatch):
-    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
+def test_what_is_not_finite_stays_where_it_is(value, way, monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: way if getattr(problem, way) else weighing.DIRECT)
     x, weights = np.random.default_rng(0).standard_normal((60, 70)), np.ones((9, 9))
     x[30, 40] = value
     want = scipy.correlate(x, weights)

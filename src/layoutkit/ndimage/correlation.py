@@ -124,6 +124,9 @@ def correlate(
 
     Notes
     -----
+    Float outputs by weights that are products of factors along the axes, to rounding, are sums along one axis after
+    another where the cost table expects these to take less time; of whole weights only where factors are exact.
+
     With ``fft=True`` float outputs of windows of more than 64 elements are made by products of spectra, of doubles,
     where the cost table expects these to take less time than sums, scipy is installed and `input` is finite. Each
     element may then be wrong by 32 times the eps of doubles, 2.2e-16, times the largest magnitude of the whole array

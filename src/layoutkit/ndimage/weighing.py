@@ -1,11 +1,15 @@
-"""Weighed sums of windows of any form; where the caller allows it, cost tells whether by products of spectra."""
+"""Weighed sums of windows of any form.
+
+Of floats cost tells how: all at once, along one axis after another where weights are products of factors, or, where
+the caller allows it, by products of spectra.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from math import log2, prod
 from typing import Any
 
@@ -20,15 +24,19 @@ from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .fixed import SMALL, fixed_of
 from .neighbourhoods import Footprint, plain, run
-from .separable import CAST_TO, ELEMENTS, give, in_f32, representable, target
+from .separable import CAST_TO, ELEMENTS, give, in_f32, representable, summed, target
 from .spectra import correlated, is_finite, steps_of
 
-LEAST_COUNT = 64  # elements of a window, up to which sums never take longer
-# Measured on one core of AMD Zen 4: of sums seconds for each element of a window and of the result, of spectra for each
-# element of a block times the logarithm of their number, there and back.
-SUM_SECONDS = {"f32": 2.3e-11, "f64": 5e-11}
-SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}  # by axes with windows
-DIRECT, SPECTRA = "direct", "spectra"
+LEAST_COUNT = 64  # elements of a window, up to which spectra are not asked for
+LEAST_FACTORED = 2  # times as many elements as along all axes together, from which on factors are looked for
+# Measured on one core of AMD Zen 4, seconds for each element of the result: what all sums take, more for each element
+# of a window, and for each along an axis; of spectra, by axes with windows, for each element of a block times the
+# logarithm of their number, there and back.
+BASE_SECONDS = {"f32": 3e-10, "f64": 6e-10}
+SUM_SECONDS = {"f32": 2.1e-11, "f64": 4.9e-11}
+PASS_SECONDS = {"f32": 3e-11, "f64": 7e-11}
+SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}
+DIRECT, FACTORED, SPECTRA = "direct", "factored", "spectra"
 
 Run = Callable[[], None]
 
@@ -44,12 +52,15 @@ class CorrelationProblem(Problem):
     window: tuple[int, ...]
     count: int
     element: str  # that sums are made of
+    factored: bool = False  # whether weights are products of factors along the axes
+    spectra: bool = True  # whether these are allowed
 
     @property
     def key(self) -> str:
         """Its key in the cost table."""
         size, box = ("x".join(map(str, of)) for of in (self.shape, self.window))
-        return f"correlate {size} {box} n{self.count} {self.element} t1"
+        ways = " factored" * self.factored + " spectra" * self.spectra
+        return f"correlate {size} {box} n{self.count} {self.element}{ways} t1"
 
     @property
     def work(self) -> int:
@@ -61,11 +72,14 @@ class CorrelationProblem(Problem):
         raise ValueError("correlations have no features")
 
     def candidates(self) -> Iterator[Candidate]:
-        """Both ways."""
+        """The ways that there are."""
         by = scale().step(self.element) or 1.0
-        seconds = SUM_SECONDS[self.element] * self.count * prod(self.shape)
-        yield Candidate(DIRECT, seconds * by, _build(DIRECT))
-        if has_scipy():
+        base, outputs = BASE_SECONDS[self.element], prod(self.shape)
+        yield Candidate(DIRECT, (base + SUM_SECONDS[self.element] * self.count) * outputs * by, _build(DIRECT))
+        if self.factored:
+            along = PASS_SECONDS[self.element] * sum(span for span in self.window if span > 1)
+            yield Candidate(FACTORED, (base + along) * outputs * by, _build(FACTORED))
+        if self.spectra and has_scipy():
             yield Candidate(SPECTRA, self.spectra_seconds() * by, _build(SPECTRA))
 
     def spectra_seconds(self) -> float:
@@ -103,6 +117,32 @@ def way_of(problem: CorrelationProblem) -> str:
     return choices(problem)[0].candidate.name
 
 
+WHOLE_PARTS = 1024  # of which factors of whole numbers consist: sums of integers stay exact
+
+
+def factors_of(footprint: Footprint, weights: np.ndarray) -> list[np.ndarray] | None:
+    """Weights along each axis whose products are those of a box without zeros, to rounding; of whole numbers exactly.
+
+    The first factor is a line of the box: what it makes is at most as large as the sums of all weights.
+    """
+    if footprint.count != prod(footprint.shape):
+        return None
+    box = weights.reshape(footprint.shape)
+    if not (np.isfinite(box).all() and box.all()):
+        return None
+    pivot = np.unravel_index(np.abs(box).argmin(), box.shape)  # of whole numbers often a divisor of the others
+    found = []
+    for axis, span in enumerate(box.shape):
+        line = box[(*pivot[:axis], slice(None), *pivot[axis + 1 :])]
+        found.append(np.ones(1) if span == 1 else line / box[pivot] if prod(box.shape[:axis]) > 1 else line)
+    apart = 4 * float(np.finfo(float).eps)
+    if (box == np.rint(box)).all():
+        apart = 0.0
+        if any((WHOLE_PARTS * f != np.rint(WHOLE_PARTS * f)).any() for f in found):
+            return None
+    return found if (np.abs(reduce(np.multiply.outer, found) - box) <= apart * np.abs(box)).all() else None
+
+
 def weighed(
     x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
     threads: int | None, what: str, fft: bool = False,
@@ -118,9 +158,13 @@ def weighed(
             give(to, y)
             return
     way = DIRECT
-    if fft and result.kind == "f" and x.size and footprint.count > LEAST_COUNT and is_finite(x, weights, cval):
-        element = "f32" if in_f32(source, result) else "f64"
-        way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element))
+    if result.kind == "f" and x.size:
+        large = footprint.count >= LEAST_FACTORED * sum(span for span in footprint.shape if span > 1)
+        factored = large and (mode != "constant" or cval == 0) and factors_of(footprint, weights) is not None
+        spectra = fft and footprint.count > LEAST_COUNT and is_finite(x, weights, cval)
+        if factored or spectra:
+            element = "f32" if in_f32(source, result) else "f64"
+            way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element, factored, spectra))
     summed_by(way, x, y, footprint, weights, mode, cval, threads, what)
 
 
@@ -128,8 +172,15 @@ def summed_by(
     way: str, x: np.ndarray, y: np.ndarray, footprint: Footprint, weights: np.ndarray, mode: str, cval: float,
     threads: int | None, what: str,
 ) -> None:  # fmt: skip
-    """Write to y the sums of elements by weights, in one of the two ways."""
+    """Write to y the sums of elements by weights, in one of the ways."""
     source, result = x.dtype, y.dtype.newbyteorder("=")
+    if way == FACTORED:
+        factors = factors_of(footprint, weights)
+        assert factors is not None
+        of_axes = zip(factors, footprint.shape, footprint.before)
+        passes = [w.weighed(f, i, before, mode) for i, (f, span, before) in enumerate(of_axes) if span > 1]
+        summed(x, y, passes, cval, threads, what)
+        return
     if way == SPECTRA:
         box = np.zeros(footprint.shape)
         box[tuple(footprint.places.T)] = weights
