@@ -125,7 +125,7 @@ def factors_of(footprint: Footprint, weights: np.ndarray) -> list[np.ndarray] | 
 
     The first factor is a line of the box: what it makes is at most as large as the sums of all weights.
     """
-    if footprint.count != prod(footprint.shape):
+    if footprint.count < 2 or footprint.count != prod(footprint.shape):
         return None
     box = weights.reshape(footprint.shape)
     if not (np.isfinite(box).all() and box.all()):
