@@ -59,7 +59,7 @@ class CorrelationProblem(Problem):
     def key(self) -> str:
         """Its key in the cost table."""
         size, box = ("x".join(map(str, of)) for of in (self.shape, self.window))
-        ways = " factored" * self.factored + " spectra" * self.spectra
+        ways = " factored" * self.factored + " summed" * (not self.spectra)
         return f"correlate {size} {box} n{self.count} {self.element}{ways} t1"
 
     @property
