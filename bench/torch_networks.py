@@ -6,7 +6,7 @@
 The second: only converted, `layoutkit.torch.convert`, in eval mode without gradients.
 
 Every contender has its own process for each network; they are woken in turns, the idle ones blocked on a pipe. Inductor
-has its weights frozen (`torch._inductor.config.freezing`); it compiles for a minute or so before anything is timed. A
+has its weights frozen (`torch._inductor.config.freezing`), also as "autotuned" (`mode="max-autotune"`); it compiles for a minute or so before anything is timed. A
 ratio is of one round; medians are told, and who computed something else than torch.
 """
 
@@ -26,7 +26,11 @@ from compare import POOLS
 
 from layoutkit.bench.report import geomean
 
-CONTENDERS = "layoutkit", "eager", "inductor"  # and "converted"; ratios are those of the first that is asked for
+CONTENDERS = (
+    "layoutkit",
+    "eager",
+    "inductor",
+)  # and "autotuned", "converted"; ratios are those of the first that is asked for
 TOLERANCE = 2e-4  # of the largest result
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 
@@ -56,11 +60,11 @@ def work(contender: str, name: str, form: str, threads: int, clock: str, pipe: A
             import layoutkit.torch
 
             module = layoutkit.torch.convert(module)
-        elif contender == "inductor":
+        elif contender in ("inductor", "autotuned"):
             import torch._inductor.config as inductor
 
             inductor.freezing = True
-            module = torch.compile(module)
+            module = torch.compile(module, mode="max-autotune" if contender == "autotuned" else None)
         got = flat(module(*tensors))
         first = time.perf_counter() - start
         apart = max(float((a - b).abs().max() / a.abs().max().clamp_min(1e-30)) for a, b in zip(want, got, strict=True))
