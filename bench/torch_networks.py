@@ -6,8 +6,9 @@
 The second: only converted, `layoutkit.torch.convert`, in eval mode without gradients.
 
 Every contender has its own process for each network; they are woken in turns, the idle ones blocked on a pipe. Inductor
-has its weights frozen (`torch._inductor.config.freezing`), also as "autotuned" (`mode="max-autotune"`); it compiles for a minute or so before anything is timed. A
-ratio is of one round; medians are told, and who computed something else than torch.
+has its weights frozen (`torch._inductor.config.freezing`), also as "autotuned" (`mode="max-autotune"`); it compiles for
+a minute or so before anything is timed. A ratio is of one round; medians are told, and who computed something else than
+torch.
 """
 
 from __future__ import annotations
