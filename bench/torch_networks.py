@@ -27,11 +27,7 @@ from compare import POOLS
 
 from layoutkit.bench.report import geomean
 
-CONTENDERS = (
-    "layoutkit",
-    "eager",
-    "inductor",
-)  # and "autotuned", "converted"; ratios are those of the first that is asked for
+CONTENDERS = "layoutkit", "eager", "inductor"  # or "autotuned", "converted"; ratios are those of the first
 TOLERANCE = 2e-4  # of the largest result
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
 
