@@ -59,6 +59,15 @@ def test_weights_that_are_products(x, data, mode, threads, whole):
         np.testing.assert_array_equal(got, want)
 
 
+def test_small_weights_are_as_precise():
+    rng = np.random.default_rng(0)
+    x, u, v = rng.standard_normal((40, 50)), np.array([1.0, 0.4, 0.1, 0.45, 0.95]), np.array([3e-15, 6e-15, 3.3e-15])
+    weights = np.multiply.outer(u, np.concatenate([v, 3 * v]))
+    assert weighing.way_of(weighing.CorrelationProblem(x.shape, (5, 6), 30, "f64", True, False)) == weighing.FACTORED
+    want = scipy.correlate(x, 1e15 * weights) * 1e-15
+    np.testing.assert_allclose(ndi.correlate(x, weights), want, rtol=0, atol=1e-14 * weights.sum())
+
+
 def test_weights_that_are_no_products(monkeypatch):
     monkeypatch.setattr(weighing, "way_of", lambda problem: pytest.fail("asked for a way"))
     monkeypatch.setattr(weighing, "LEAST_FACTORED", 0)

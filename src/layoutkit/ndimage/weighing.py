@@ -36,6 +36,7 @@ BASE_SECONDS = {"f32": 3e-10, "f64": 6e-10}
 SUM_SECONDS = {"f32": 2.1e-11, "f64": 4.9e-11}
 PASS_SECONDS = {"f32": 3e-11, "f64": 7e-11}
 SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}
+WHOLE_PARTS = 1024  # in which factors of whole numbers are counted: sums of integers stay exact
 DIRECT, FACTORED, SPECTRA = "direct", "factored", "spectra"
 
 Run = Callable[[], None]
@@ -117,9 +118,6 @@ def way_of(problem: CorrelationProblem) -> str:
     return choices(problem)[0].candidate.name
 
 
-WHOLE_PARTS = 1024  # of which factors of whole numbers consist: sums of integers stay exact
-
-
 def factors_of(footprint: Footprint, weights: np.ndarray) -> list[np.ndarray] | None:
     """Weights along each axis whose products are those of a box without zeros, to rounding; of whole numbers exactly.
 
@@ -178,7 +176,7 @@ def summed_by(
         factors = factors_of(footprint, weights)
         assert factors is not None
         of_axes = zip(factors, footprint.shape, footprint.before)
-        passes = [w.weighed(f, i, before, mode) for i, (f, span, before) in enumerate(of_axes) if span > 1]
+        passes = [w.weighed(f, i, before, mode, 0.0) for i, (f, span, before) in enumerate(of_axes) if span > 1]
         summed(x, y, passes, cval, threads, what)
         return
     if way == SPECTRA:

@@ -124,17 +124,20 @@ def positions(n: int, span: int, before: int, mode: str) -> np.ndarray:
     return np.ascontiguousarray(at)
 
 
-def weighed(weights: np.ndarray, axis: int, before: int, mode: str) -> Windows:
-    """Sums by weights, in the order in which scipy sums: results for integers are its own."""
+def weighed(weights: np.ndarray, axis: int, before: int, mode: str, apart: float = np.finfo(float).eps) -> Windows:
+    """Sums by weights, in the order in which scipy sums: results for integers are its own.
+
+    Weights that are mirrored but for differences of at most `apart` are taken as mirrored, by default as scipy does.
+    """
     size = len(weights)
     half = size // 2
     kind, place = EACH, [size - 1, *range(size - 1)]
     if size % 2:
         low, high = weights[:half], weights[:half:-1]
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.all(np.abs(low - high) <= np.finfo(float).eps):
+            if np.all(np.abs(low - high) <= apart):
                 kind = SUMS
-            elif np.all(np.abs(low + high) <= np.finfo(float).eps):
+            elif np.all(np.abs(low + high) <= apart):
                 kind = DIFFERENCES
     if kind == EACH:
         return Windows(axis, mode, size, before, np.array(place), EACH, weights[place])
