@@ -165,7 +165,7 @@ def test_filters_that_are_expanded(c):
 
 
 @given(
-    st.integers(1, 3), st.integers(1, 70), st.integers(0, 9), st.integers(1, 2), st.integers(1, 8), st.integers(2, 8),
+    st.integers(1, 3), st.integers(0, 70), st.integers(0, 9), st.integers(1, 2), st.integers(1, 8), st.integers(2, 8),
     st.sampled_from([1, 1, 2, 3]), st.permutations(range(5)), st.tuples(*[st.sampled_from([1, 2, -1])] * 5),
 )  # fmt: skip
 def test_taps_are_packed_from_any_strides(groups, outputs, channels, depth, high, wide, stride, order, steps):

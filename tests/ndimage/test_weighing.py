@@ -73,10 +73,10 @@ def test_weights_that_are_no_products(monkeypatch):
     monkeypatch.setattr(weighing, "LEAST_FACTORED", 0)
     x, products = np.random.default_rng(0).random((30, 40)), np.outer([1.0, 2, 3], [1, 5, 7, 2])
     x[10, 20] = np.nan
-    other, holes, sevenths = products.copy(), products.copy(), np.outer([3.0, 7], [3, 7])
+    other, holes, thirds = products.copy(), products.copy(), np.outer([3.0, 7], [3, 7])
     other[1, 2] += 1
     holes[1] = 0
-    for weights in (other, holes, sevenths):  # of whole numbers no factors are fractions, as sums of integers are exact
+    for weights in (other, holes, thirds):  # the last one's factors would be thirds: sums of whole numbers are exact
         np.testing.assert_allclose(ndi.correlate(x, weights), scipy.correlate(x, weights), rtol=1e-13)
     ndi.correlate(x, products, mode="constant", cval=1.0)  # what is outside is no sum
     ndi.correlate(x.astype(np.float32), products, output=np.int32)

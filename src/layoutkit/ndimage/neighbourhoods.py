@@ -109,13 +109,13 @@ def run(
 def in_bands(where: np.ndarray, fields: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
     """The places of the windows of a band of lines, each once, and the weights and the parts of LK_WEIGH_BAND_EACH."""
     moved = np.concatenate([where + [0, 0, r, 0] for r in range(w.BAND_ROWS)])
-    places, at = np.unique(moved, axis=0, return_inverse=True)
+    numbers = np.ravel_multi_index(tuple(moved.T), tuple(moved.max(0) + 1))
+    _, first, at = np.unique(numbers, return_index=True, return_inverse=True)
     rows = np.repeat(np.arange(w.BAND_ROWS), len(where))
-    weight = np.zeros((len(places), w.BAND_ROWS), fields["weight"].dtype)
-    weight[at.reshape(-1), rows] = np.tile(fields["weight"], w.BAND_ROWS)
-    parts = np.zeros(len(places), np.int32)
-    np.bitwise_or.at(parts, at.reshape(-1), (1 << rows).astype(np.int32))
-    return places, fields | dict(kind=w.BAND_EACH, weight=weight, parts=parts, terms=len(where))
+    is_part, weight = (np.zeros((len(first), w.BAND_ROWS), t) for t in (np.int32, fields["weight"].dtype))
+    is_part[at, rows], weight[at, rows] = 1, np.tile(fields["weight"], w.BAND_ROWS)
+    parts = is_part @ (1 << np.arange(w.BAND_ROWS, dtype=np.int32))
+    return moved[first], fields | dict(kind=w.BAND_EACH, weight=weight, parts=parts, terms=len(where))
 
 
 def _run(

@@ -37,7 +37,7 @@ _FAMILIES = {"weigh": LK_WEIGH, "fold": LK_FOLD, "rank": LK_RANK}
 
 
 cdef inline int64_t wrapped(int64_t at, int64_t n) noexcept nogil:
-    """A place in a ring of n, at most twice around it; divisions would take longer."""
+    """`at` modulo n, below 2 n: a division would take longer."""
     return at - n if at >= n else at
 
 

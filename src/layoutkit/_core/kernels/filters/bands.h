@@ -180,16 +180,9 @@ LK_INLINE void each_rows(const lk_combine *p, const int first, const int end)
 {
     const real factor = factor_of(p);
     const int stream = p->stream && p->end <= LK_END_MEAN && (end - first == 1 || p->y_row % LK_VB == 0);
-    const int how = stream ? STORE_PAST : STORE_ALL;
-    int64_t i = stream ? unaligned_elements(p->y + first * p->y_row, LK_ITEM) : 0;
-    if (i)
-        each_vectors(p, 0, factor, first, end, 1, STORE_FRONT);
-    for (; i <= p->count - BAND_VECTORS * LK_LANES; i += BAND_VECTORS * LK_LANES)
-        each_vectors(p, i, factor, first, end, BAND_VECTORS, how);
-    for (; i <= p->count - LK_LANES; i += LK_LANES)
-        each_vectors(p, i, factor, first, end, 1, how);
-    if (i < p->count)
-        each_vectors(p, p->count - LK_LANES, factor, first, end, 1, stream ? STORE_END : STORE_ALL);
+#define EACH_VECTORS(i, vectors, how) each_vectors(p, i, factor, first, end, vectors, how)
+    STORE_VECTORS(p->y + first * p->y_row, p->count, LK_ITEM, BAND_VECTORS, stream, EACH_VECTORS);
+#undef EACH_VECTORS
 }
 
 LK_INLINE void band_each(const lk_combine *p)

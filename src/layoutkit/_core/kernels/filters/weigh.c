@@ -72,14 +72,9 @@ LK_INLINE void weigh_rows(const lk_combine *p, const int e, const int kind)
 {
     const real factor = factor_of(p);
     const int stream = p->stream && p->end <= LK_END_MEAN;
-    const int64_t last = p->count - LK_LANES;
-    int64_t i = stream ? unaligned_elements(p->y, LK_ITEM) : 0;
-    if (i)
-        weigh_vectors(p, 0, factor, 1, e, kind, STORE_FRONT);
-    for (; i <= p->count - 4 * LK_LANES; i += 4 * LK_LANES)
-        weigh_vectors(p, i, factor, 4, e, kind, stream ? STORE_PAST : STORE_ALL);
-    for (; i < p->count; i += LK_LANES)
-        weigh_vectors(p, MIN(i, last), factor, 1, e, kind, !stream ? STORE_ALL : i > last ? STORE_END : STORE_PAST);
+#define WEIGH_VECTORS(i, vectors, how) weigh_vectors(p, i, factor, vectors, e, kind, how)
+    STORE_VECTORS(p->y, p->count, LK_ITEM, 4, stream, WEIGH_VECTORS);
+#undef WEIGH_VECTORS
 }
 
 /* Rows that are shorter than a vector. */
@@ -139,6 +134,7 @@ LK_INLINE void weigh_elements(const lk_combine *p, const int e)
     }
 }
 
+/* `p` is read where it is: its fields were just written, and a copy by vectors would wait for all of them. */
 void LK_NAME(LK_TYPED(weigh))(const lk_combine *restrict p)
 {
 #define WEIGH(e) weigh_elements(p, e)

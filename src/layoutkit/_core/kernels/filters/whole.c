@@ -296,15 +296,10 @@ LK_INLINE void weigh_vector(const lk_combine *p, int64_t i, const int e, const i
 
 LK_INLINE void weigh_vectors(const lk_combine *p, const int e, const int kind, const int exact)
 {
-    const int lanes = LK_VB / bytes_of(e);
-    const int how = p->stream ? STORE_PAST : STORE_ALL;
-    int64_t i = p->stream ? unaligned_elements(p->y, bytes_of(e)) : 0;
-    if (i)
-        weigh_vector(p, 0, e, kind, exact, STORE_FRONT);
-    for (; i <= p->count - lanes; i += lanes)
-        weigh_vector(p, i, e, kind, exact, how);
-    if (i < p->count)
-        weigh_vector(p, p->count - lanes, e, kind, exact, p->stream ? STORE_END : STORE_ALL);
+    const int stream = p->stream;
+#define WEIGH_VECTOR(i, vectors, how) weigh_vector(p, i, e, kind, exact, how)
+    STORE_VECTORS(p->y, p->count, bytes_of(e), 1, stream, WEIGH_VECTOR);
+#undef WEIGH_VECTOR
 }
 
 /* Whole quotients of sums of at most LK_MOST_BYTES bytes by their number: m / 2^(16 + s) exceeds 1 / size by less than
@@ -391,22 +386,13 @@ LK_INLINE void mean_vectors(
 
 LK_INLINE void mean_rows(const lk_combine *p, const int rows, const int bytes)
 {
-    const int lanes = LK_VB / bytes, size = (int)p->size, s = LOG2(size - 1);
+    const int size = (int)p->size, s = LOG2(size - 1);
     const int stream = p->stream && (rows == 1 || p->y_row % LK_VB == 0);
     const uint32_t m = (uint32_t)(((1ull << (16 + s)) + (uint32_t)size - 1) / (uint32_t)size);
     const mean_end end = {m, s, 1 / (float)size};
-#define MEAN(i, vectors, how) mean_vectors(p, i, end, rows, vectors, bytes, how)
-    const int how = stream ? STORE_PAST : STORE_ALL;
-    int64_t i = stream ? unaligned_elements(p->y, bytes) : 0;
-    if (i)
-        MEAN(0, 1, STORE_FRONT);
-    for (; i <= p->count - 4 * lanes; i += 4 * lanes)
-        MEAN(i, 4, how);
-    for (; i <= p->count - lanes; i += lanes)
-        MEAN(i, 1, how);
-    if (i < p->count)
-        MEAN(p->count - lanes, 1, stream ? STORE_END : STORE_ALL);
-#undef MEAN
+#define MEAN_VECTORS(i, vectors, how) mean_vectors(p, i, end, rows, vectors, bytes, how)
+    STORE_VECTORS(p->y, p->count, bytes, 4, stream, MEAN_VECTORS);
+#undef MEAN_VECTORS
 }
 
 LK_INLINE void means(const lk_combine *p, const int bytes)
@@ -451,10 +437,7 @@ LK_INLINE void weigh_whole(const lk_combine *p, const int e)
 }
 
 #define WHOLE_ROW(type, e) \
-    void LK_NAME(weigh_##type)(const lk_combine *restrict args) \
-    { \
-        weigh_whole(args, e); \
-    }
+    void LK_NAME(weigh_##type)(const lk_combine *restrict p) { weigh_whole(p, e); }
 WHOLE_ROW(u8, LK_U8)
 WHOLE_ROW(s8, LK_S8)
 WHOLE_ROW(u16, LK_U16)
