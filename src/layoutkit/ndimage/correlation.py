@@ -155,6 +155,6 @@ def convolve(
 
     Notes
     -----
-    `fft`: see `correlate`.
+    Weights that are products of factors, and `fft`: see `correlate`.
     """
     return _all_axes(input, weights, output, mode, cval, origin, axes, channel_axis, fft, True, threads, "convolve")
