@@ -3,6 +3,8 @@
 Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
 """
 
+import itertools
+
 import harness
 import numpy as np
 import pytest
@@ -32,6 +34,9 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
         assert adds == (isa not in WHOLE_ISAS)
 
 
+STEPS = (0, 1, -1, 2, -2, 3)  # elements from one to the next of a row that is gathered; 0: it is repeated
+
+
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
 def test_move(kernel, end):
@@ -39,24 +44,41 @@ def test_move(kernel, end):
     for n0, n1 in harness.cases("MOVE_CASES", t=max(kernel.mr, kernel.nr, 4)):
         for gap in (0, 3):  # elements between rows
             for stream in (False, True):
-                rng = np.random.default_rng(n0 * 1000 + n1)
                 if kernel.family == "transpose":  # source rows along i0, destination rows along i1
-                    s, d = (w, (n0 + gap) * w), ((n1 + gap) * w, w)
+                    check_move(kernel, (n0, n1), (w, (n0 + gap) * w), ((n1 + gap) * w, w), end, stream)
                 elif kernel.family == "gather":
-                    s, d = ((n1 * 2 + gap) * w, 2 * w), (w, (n0 + gap) * w)
+                    s = (n1 * 2 + gap) * w, 2 * w
+                    check_move(kernel, (n0, n1), s, (w, (n0 + gap) * w), end, stream)
                 else:
-                    s, d = ((n1 + gap) * w, w), ((n1 + gap) * w, w)
-                src_size = w if kernel.family == "fill" else (n0 - 1) * s[0] + (n1 - 1) * s[1] + w
-                src = guarded(rng.integers(0, 256, src_size, np.uint8), end)
-                dst = guarded(np.full((n0 - 1) * d[0] + (n1 - 1) * d[1] + w, 0xA5, np.uint8), end)
-                want = np.array(dst.array)
-                for i in range(n0):
-                    for j in range(n1):
-                        at = 0 if kernel.family == "fill" else i * s[0] + j * s[1]
-                        to = i * d[0] + j * d[1]
-                        want[to : to + w] = src.array[at : at + w]
-                harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream=stream)
-                np.testing.assert_array_equal(dst.array, want)
+                    check_move(kernel, (n0, n1), ((n1 + gap) * w, w), ((n1 + gap) * w, w), end, stream)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in MOVES if k.family == "gather"], ids=lambda k: k.name)
+def test_gather(kernel, end):
+    """Rows and columns of the destination, in steps of the source."""
+    w = int(kernel.types[1:]) // 8
+    for n0, n1 in harness.cases("MOVE_CASES", t=max(kernel.mr, kernel.nr, 4)):
+        for step, gap, stream in itertools.product(STEPS, (1, 2), (False, True)):
+            s = (max(1, n1 * abs(step)) + 1) * w, step * w
+            check_move(kernel, (n0, n1), s, ((n1 + 1) * gap * w, gap * w), end, stream)
+
+
+def check_move(kernel, shape, s, d, end, stream):
+    """The bytes that a kernel moves between arrays of these strides; where one is negative the source begins late."""
+    (n0, n1), w = shape, int(kernel.types[1:]) // 8
+    rng = np.random.default_rng(n0 * 1000 + n1)
+    first = -min(0, (n1 - 1) * s[1])
+    src_size = w if kernel.family == "fill" else (n0 - 1) * s[0] + (n1 - 1) * abs(s[1]) + w
+    src = guarded(rng.integers(0, 256, src_size, np.uint8), end)
+    dst = guarded(np.full((n0 - 1) * d[0] + (n1 - 1) * d[1] + w, 0xA5, np.uint8), end)
+    want = np.array(dst.array)
+    for i, j in np.ndindex(n0, n1):
+        at = 0 if kernel.family == "fill" else first + i * s[0] + j * s[1]
+        to = i * d[0] + j * d[1]
+        want[to : to + w] = src.array[at : at + w]
+    harness.move(kernel.name, src.address + first, dst.address, (n0, n1), s, d, stream=stream)
+    np.testing.assert_array_equal(dst.array, want)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from walks import offsets_of
 
-from layoutkit.reorders.loops import SINGLE_STEP, Loop, cut, merge
+from layoutkit.reorders.loops import SINGLE_STEP, Loop, cut, directed, merge
 
 SIDES = 1, 2, 3  # source, destination, parameters
 
@@ -43,6 +43,24 @@ def test_merged_loops_are_ordered_and_as_few_as_neighbours_allow(given):
 def test_a_contiguous_block_is_one_loop():
     assert merge([Loop(3, 4, 4), Loop(5, 60, 60), Loop(5, 12, 12)]) == [Loop(75, 4, 4)]
     assert merge([Loop(3, 4, 4), Loop(5, 12, 16)]) == [Loop(5, 12, 16), Loop(3, 4, 4)]
+
+
+@given(loops(), st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
+def test_directed_loops_make_the_same_steps(given, src_width, dst_width):
+    found, (src, dst) = directed(given, src_width, dst_width)
+    moved = offsets_of(found, SIDES) + (src, dst, 0)
+    assert sorted(moved.tolist()) == sorted(offsets_of(given, SIDES).tolist())
+    for before, after in zip(given, found):
+        assert after in (before, before._replace(src=-before.src, dst=-before.dst))
+        assert before == after or not before.par
+
+
+def test_runs_of_the_destination_go_upwards_then_those_of_the_source():
+    reversed_copy, flip, transpose = (5, -4, -4), (5, 4, -4), ((5, 400, 4), (7, -4, -80), (3, -9, -900))
+    assert directed([Loop(*reversed_copy)], 4, 4) == ((Loop(5, 4, 4),), (-16, -16))
+    assert directed([Loop(*flip)], 4, 4) == ((Loop(5, -4, 4),), (16, -16))
+    found, begins = directed([Loop(*x) for x in transpose], 4, 4)
+    assert found == (Loop(5, 400, 4), Loop(7, 4, 80), Loop(3, 9, 900)) and begins == (-24 - 18, -480 - 1800)
 
 
 @given(st.integers(1, 50), st.integers(-3, 70), st.data())

@@ -1,3 +1,4 @@
+import itertools
 import re
 from math import prod
 
@@ -93,6 +94,37 @@ def test_strided_views_both_sides(c, random):
 def test_broadcast_source():
     x = np.broadcast_to(np.arange(7, dtype=np.float32), (2, 3, 5, 7))
     np.testing.assert_array_equal(lk.reorder(x, "NCHW", "NHWC"), x.transpose(0, 2, 3, 1))
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=4, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4),
+    st.sampled_from(DTYPES), layouts(4), st.sampled_from(registry.isas()), st.data(),
+)  # fmt: skip
+def test_axes_that_are_broadcast(shape, repeated, dtype, dst, isa, data):
+    """Runs of the destination may be of one element."""
+    few = [1 if again else n for n, again in zip(shape, repeated)]
+    x = np.broadcast_to((np.arange(prod(few)) % 251).astype(dtype).reshape(few), shape)
+    want = reference.to_physical(x, dst)
+    with using_isa(isa):
+        np.testing.assert_array_equal(lk.reorder(x, "NCHW", dst), want)
+        t = Transfer(lk.Layout("abcd"), dst, x.itemsize, x.strides, want.strides, Box.all_of(x.shape))
+        out = np.ones_like(want)
+        program(t, data.draw(st.sampled_from(list(VARIANTS))), bytes(x.itemsize))(x, out, 1)
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("turned", list(itertools.product([1, -1], repeat=4)))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_reversed_axes_beside_padded_blocks(variant, turned):
+    """Rows and columns of the source, and of the destination."""
+    shape = 3, 21, 5, 19
+    turns = [slice(None, None, turn) for turn in turned]
+    x = tensor(shape, "f4")[..., turns[0], turns[1]]
+    out = np.zeros((3, 2, 5, 19, 16), np.float32)[:, :, turns[2], turns[3]]
+    want = reference.reorder(x, lk.Layout("NCHW"), lk.Layout("nChw16c"), shape)
+    move = Transfer(lk.Layout("abcd"), lk.Layout("aBcd16b"), 4, x.strides, out.strides, Box.all_of(shape))
+    program(move, variant, bytes(4))(x, out, 1)
+    np.testing.assert_array_equal(out, want)
 
 
 def test_explicit_strides_on_either_side():

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, step_of_parts
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, directed, merge, step_of_parts
 from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
@@ -74,8 +74,9 @@ def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths)
     for region in itertools.product(*(pieces(0, n, s) for n, s in zip(shape, sides))):
         starts = [p.start for p in region]
         offsets = tuple(sum(s[k].offset(i) for s, i in zip(sides, starts)) for k in range(3))
-        loops = merge([Loop(n, s, d, par) for p in region for n, (s, d, par) in p.loops])
-        result += _region_nests(loops, offsets, widths)
+        loops, (src, dst) = directed([Loop(n, s, d, par) for p in region for n, (s, d, par) in p.loops], *widths[:2])
+        offsets = offsets[0] + src, offsets[1] + dst, offsets[2]
+        result += _region_nests(merge(loops), offsets, widths)
     return result
 
 

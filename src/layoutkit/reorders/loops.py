@@ -36,6 +36,21 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
     return out
 
 
+def directed(loops: Sequence[Loop], src_width: int, dst_width: int) -> tuple[tuple[Loop, ...], tuple[int, int]]:
+    """The same steps, each loop in the direction that kernels know best: runs of the destination upwards, then runs of
+    the source. An axis that is reversed on both sides is copied as one that is on neither. Loops with parameters or
+    offsets stay. Also the bytes from where the steps began to where they begin now, in source and destination."""
+    runs = any(abs(loop.dst) == dst_width and loop.src for loop in loops)
+    result, src, dst = [], 0, 0
+    for loop in loops:
+        by_src = runs and abs(loop.dst) != dst_width and abs(loop.src) == src_width
+        if (loop.src if by_src else loop.dst) < 0 and not loop.offsets and not loop.par:
+            src, dst = src + (loop.n - 1) * loop.src, dst + (loop.n - 1) * loop.dst
+            loop = loop._replace(src=-loop.src, dst=-loop.dst)
+        result.append(loop)
+    return tuple(result), (src, dst)
+
+
 def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
     """`loop` in parts: its first `head` indices, blocks of `step`, and the rest. Each part is (outer loop, inner loop,
     first index)."""

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from . import fused
-from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, ordered, step_of_parts
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, directed, merge, ordered, step_of_parts
 from .nest import Blocking, Nest, Transpose
 
 CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
@@ -41,6 +41,9 @@ class Region(NamedTuple):
 
 def region_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
     """Nests of one region whose elements are `width` bytes, for kernels with vectors of `vector` bytes."""
+    if region.block is None:  # `pads_with` found loops that suit padded blocks as they are
+        loops, (src, dst) = directed(region.loops, width, width)
+        region = region._replace(loops=loops, src=region.src + src, dst=region.dst + dst)
     return [part for nest in _region_nests(region, width, vector, blocking) for part in shared(nest)]
 
 
@@ -76,14 +79,15 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
             return _copies(rest, run, src, dst)
         width, dst_loop = run, rest.pop()
     src_loop = next((x for x in rest if x.src == width), None)
-    if src_loop is not None and dst_loop.dst == width:
+    if src_loop is not None and dst_loop.dst == width and dst_loop.src:
         rest.remove(src_loop)
         return _transposes(Transpose(rest, src_loop, dst_loop, src, dst, width), vector, blocking)
     return _gather(rest, dst_loop, src, dst, width)
 
 
 def _gather(rest: list[Loop], dst_loop: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
-    second = min(rest, key=lambda x: abs(x.src), default=SINGLE_STEP)
+    near = abs(dst_loop.src) < LINE_BYTES  # if not, rows that read the same lines follow one another
+    second = min(rest, key=lambda x: abs(x.dst if near else x.src), default=SINGLE_STEP)
     others = tuple(x for x in rest if x is not second)
     prefetch_bytes = MIN_PREFETCH_BYTES if 0 < dst_loop.src <= MAX_PREFETCH_STRIDE_BYTES else 0
     nests = []

@@ -98,6 +98,8 @@ def _plan(
     if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
         return no_plan
     pattern = _pattern(shape, dst, width)
+    if len(pattern) == 1 and not src[pattern[0].dim].digits[-1].stride:
+        return no_plan  # long runs of one element, as arrays have that are broadcast
     parts, padded = [], set()
     for dim, (n, s, d) in enumerate(zip(shape, src, dst)):
         block = prod(x.n for x in pattern if x.dim == dim)

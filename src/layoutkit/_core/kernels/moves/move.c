@@ -76,26 +76,60 @@ LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t 
 }
 #endif
 
+/* Writes a vector over and over, from byte k of a run on; inline, for short runs. */
+LK_INLINE void repeat_short(char *d, const char *v, int64_t k, int64_t run)
+{
+    for (; k < run; k += LK_VB)
+        copy_part(d + k, v, (int)MIN(LK_VB, run - k));
+}
+
+/* The same of a whole run, with a vector of equal elements of `bytes`: whole vectors are stored within lines. */
+static __attribute__((noinline)) void repeat_vector(char *d, const char *v, int64_t run, int bytes, int stream)
+{
+    const int64_t head = -(intptr_t)d & (LK_VB - 1);
+    int64_t k = 0;
+    if (run > LK_VB && head % bytes == 0) {
+        if (head)
+            memcpy(d, v, LK_VB);
+        for (k = head; k + LK_VB <= run; k += LK_VB) {
+            if (stream)
+                stream_vector(d + k, v);
+            else
+                memcpy(d + k, v, LK_VB);
+        }
+    }
+    repeat_short(d, v, k, run);
+}
+
 #define PER_WIDTH "moves/move_width.inc"
 #include "common/widths.inc"
 
 /* Moves one wide element, a block of a blocked layout, as it is or padded. */
-LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
+LK_INLINE void move_wide(char *d, const char *s, int64_t valid, const char *pad, const int bytes, const int stream)
 {
     const int step = MIN(LK_VB, bytes);
-    if (m->valid && bytes <= 64) { /* pads, then elements over them: a load of both from a buffer would wait for the stores */
+    if (valid && bytes <= 64) { /* pads, then elements over them: a load of both from a buffer would wait for the stores */
         for (int k = 0; k < bytes; k += step)
-            copy_part(d + k, m->pad + k, step);
-        for (int k = 0; k < m->valid; k += step)
-            copy_part(d + k, s + k, (int)MIN(step, m->valid - k));
+            copy_part(d + k, pad + k, step);
+        for (int k = 0; k < valid; k += step)
+            copy_part(d + k, s + k, (int)MIN(step, valid - k));
         return;
     }
     for (int k = 0; k < bytes; k += step) {
         if (stream)
             stream_part(d + k, s + k, step);
         else
-            copy_part(d + k, s + k, step);
+            memcpy(d + k, s + k, step);
     }
+}
+
+/* Writes an element of at most a vector n times in a row. */
+LK_INLINE void repeat_wide(char *d, const char *s, int64_t n, const int bytes, int stream)
+{
+    char v[LK_VB];
+    for (int k = 0; k < LK_VB; k += bytes)
+        memcpy(v + k, s, bytes);
+    repeat_vector(d, v, n * bytes, bytes, stream);
 }
 
 #if defined(__AVX512BW__)
@@ -149,7 +183,7 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
                     __builtin_prefetch(s + e * s1 + prefetch_bytes, 0, 2);
         }
         for (; how == STORE && j < n1; j++, s += s1)
-            move_wide(dst + j * bytes, s, m, bytes, 0);
+            move_wide(dst + j * bytes, s, m->valid, m->pad, bytes, 0);
     }
     if (how == SHIFT)
         shifted_end(&out);
@@ -176,38 +210,43 @@ LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 #define WRITE_LINES(BITS, d1)
 #endif
 
+/* Moves rows of wide elements, which are d1 apart in the destination. */
+LK_INLINE void rows_of_wide(const lk_move *m, int64_t d1, int64_t prefetch_bytes, const int bytes, const int stream)
+{
+    const int64_t n1 = m->n1, s1 = m->s1, valid = m->valid;
+    const char *pad = m->pad;
+    for (int64_t i = 0; i < m->n0; i++) {
+        const char *s = m->src + i * m->s0;
+        char *d = m->dst + i * m->d0;
+        for (int64_t j = 0; j < n1; j++, s += s1, d += d1) {
+            move_wide(d, s, valid, pad, bytes, stream);
+            if (prefetch_bytes)
+                __builtin_prefetch(s + prefetch_bytes, 0, 2);
+        }
+    }
+}
+
 #define WIDE(BITS) \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
     { \
-        WRITE_LINES(BITS, m->d1) \
-        const int stream = BITS >= 512 && m->stream && ((intptr_t)m->dst | m->d0 | m->d1) % 64 == 0; \
-        for (int64_t i = 0; i < m->n0; i++) { \
-            const char *s = m->src + i * m->s0; \
-            char *d = m->dst + i * m->d0; \
-            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += m->d1) { \
-                if (stream) \
-                    move_wide(d, s, m, BITS / 8, 1); \
-                else \
-                    move_wide(d, s, m, BITS / 8, 0); \
-            } \
+        if (BITS <= 8 * LK_VB && m->s1 == 0 && m->d1 == BITS / 8 && !m->valid) { /* of an array that is broadcast */ \
+            for (int64_t i = 0; i < m->n0; i++) \
+                repeat_wide(m->dst + i * m->d0, m->src + i * m->s0, m->n1, MIN(LK_VB, BITS / 8), m->stream); \
+            return; \
         } \
+        WRITE_LINES(BITS, m->d1) \
+        if (BITS >= 512 && m->stream && ((intptr_t)m->dst | m->d0 | m->d1) % 64 == 0) \
+            rows_of_wide(m, m->d1, 0, BITS / 8, 1); \
+        else \
+            rows_of_wide(m, m->d1, 0, BITS / 8, 0); \
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
         WRITE_LINES(BITS, m->d1) \
-        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
-        for (int64_t i = 0; i < m->n0; i++) { \
-            const char *s = m->src + i * m->s0; \
-            char *d = m->dst + i * m->d0; \
-            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += BITS / 8) { \
-                if (stream) \
-                    move_wide(d, s, m, BITS / 8, 1); \
-                else \
-                    move_wide(d, s, m, BITS / 8, 0); \
-                if (m->prefetch_bytes) \
-                    __builtin_prefetch(s + m->prefetch_bytes, 0, 2); \
-            } \
-        } \
+        if (m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0) \
+            rows_of_wide(m, BITS / 8, m->prefetch_bytes, BITS / 8, 1); \
+        else \
+            rows_of_wide(m, BITS / 8, m->prefetch_bytes, BITS / 8, 0); \
     }
 WIDE(128)
 WIDE(256)
@@ -215,14 +254,16 @@ WIDE(512)
 WIDE(1024)
 WIDE(2048)
 
-typedef struct { uint64_t lo, hi; } pair;
 void LK_NAME(fill_x128)(const lk_move *m)
 {
-    pair x;
-    memcpy(&x, m->src, sizeof x);
-    for (int64_t i = 0; i < m->n0; i++)
-        for (int64_t j = 0; j < m->n1; j++)
-            memcpy(m->dst + i * m->d0 + j * m->d1, &x, sizeof x);
+    for (int64_t i = 0; i < m->n0; i++) {
+        char *d = m->dst + i * m->d0;
+        if (m->d1 == 16)
+            repeat_wide(d, m->src, m->n1, 16, 0);
+        else
+            for (int64_t j = 0; j < m->n1; j++)
+                memcpy(d + j * m->d1, m->src, 16);
+    }
 }
 
 #define ROW(FAMILY, STEM, BITS, TILE) LK_ROW(FAMILY, STEM##_x##BITS, "x" #BITS, 8 * LK_VB / BITS, TILE, TILE)
