@@ -14,6 +14,7 @@ from strategies import activations, conv_types, in_proportion
 import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.choosing import measuring
+from layoutkit.convolutions import images_route
 from layoutkit.convolutions.phases import phases
 from layoutkit.convolutions.types import TYPES
 
@@ -33,7 +34,7 @@ def problems(draw, kinds):
     groups = draw(st.sampled_from([1, 1, 2, 8]))
     stride, dilation = each(1, 4), each(1, 3)
     return dict(
-        shape=(draw(st.integers(1, 2)), groups * draw(st.integers(0, 4)), *each(1, 7)), groups=groups,
+        shape=(draw(st.sampled_from([1, 2, 4])), groups * draw(st.integers(0, 4)), *each(1, 7)), groups=groups,
         outputs=draw(st.integers(1, 9)), kernel=each(1, 5), stride=stride, dilation=dilation,
         padding=tuple(zip(each(0, 5), each(0, 5))), bias=draw(st.booleans()),
         output_padding=tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation)),
@@ -52,9 +53,19 @@ def geometry(c):
     return found
 
 
-@given(problems(conv_types()))
+# Bytes of the last cache, as small as what is drawn: some images of a batch are taken together then.
+caches = st.sampled_from([1 << 30, 200, 1000, 4000, 20000])
+
+
+def with_a_cache_of(nbytes, patch):
+    patch.setattr(images_route, "last_level_cache", lambda: nbytes)
+    patch.setattr(images_route, "CACHE_PARTS", 1)
+    patch.setattr(images_route, "LEAST_PARTS", 1 << 30)
+
+
+@given(problems(conv_types()), caches)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
-def test_any_transposed(c):
+def test_any_transposed(c, cache):
     attributes = geometry(c)
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, c["shape"]).astype(c["types"].src)  # sums are exact
@@ -67,7 +78,8 @@ def test_any_transposed(c):
     want = reference.activate(want, c["activation"]).astype(c["types"].dst)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
-    with using_isa(c["isa"]):
+    with using_isa(c["isa"]), pytest.MonkeyPatch.context() as patch:
+        with_a_cache_of(cache, patch)
         op = CLASSES[x.ndim - 2](w, bias, layout=src, out_layout=dst, accuracy="strict", threads=c["threads"],
                                  activation=c["activation"], dtype=c["types"].dst, **attributes)  # fmt: skip
         for _ in range(2):
@@ -80,9 +92,9 @@ def bounds(dtype):
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-@given(problems(st.sampled_from(INTEGERS)), st.data())
+@given(problems(st.sampled_from(INTEGERS)), st.data(), caches)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
-def test_any_transposed_of_integers(c, data):
+def test_any_transposed_of_integers(c, data, cache):
     attributes, types, rng = geometry(c), c["types"], np.random.default_rng(0)
     zero = data.draw(st.integers(*bounds(types.src)))
     x = rng.integers(*bounds(types.src), c["shape"], types.src, endpoint=True)
@@ -105,7 +117,8 @@ def test_any_transposed_of_integers(c, data):
     want = reference.requantized(sums, bias, types.dst, add=add, **finish)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
-    with using_isa(c["isa"]):
+    with using_isa(c["isa"]), pytest.MonkeyPatch.context() as patch:
+        with_a_cache_of(cache, patch)
         op = CLASSES[x.ndim - 2](w, bias, layout=src, out_layout=dst, threads=c["threads"], zero_point=zero,
                                  dtype=(types.src, types.dst), **finish, **attributes)  # fmt: skip
         given = reference.to_physical(x, src, 77), None, None if add is None else reference.to_physical(add, dst)
@@ -247,6 +260,41 @@ def test_it_is_planned_and_explained(layouts, cache_dir, monkeypatch):
         lk.tuning(before)
     assert measured.count(" us, measured\n") == 6
     np.testing.assert_array_equal(op(x), op(x))
+
+
+@pytest.mark.parametrize("layouts", LAYOUTS)
+@pytest.mark.parametrize("with_add", [False, True])
+def test_some_images_at_a_time(layouts, with_add, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((6, 8, 7, 6), np.float32), rng.standard_normal((8, 5, 3, 4), np.float32)
+    residual = rng.standard_normal((6, 5, 13, 17), np.float32) if with_add else None
+    held = reference.to_physical(rng.standard_normal((6, 5, 13, 17), np.float32), lk.Layout(layouts[1]))
+    way = dict(stride=(2, 3), padding=1, layout=layouts[0], out_layout=layouts[1], activation=[("mul", held), "relu"])
+    given = reference.to_physical(x, lk.Layout(layouts[0]))
+    add = None if residual is None else reference.to_physical(residual, lk.Layout(layouts[1]))
+    whole = lk.ConvTranspose2d(w, **way)
+    want, text = whole(given, add=add), whole.explain(x.shape)
+    with_a_cache_of(20000, monkeypatch)
+    some = lk.ConvTranspose2d(w, **way)
+    np.testing.assert_allclose(some(given, add=add), want, rtol=1e-4, atol=1e-4)
+    outermost = all(layout.startswith(("N", "n")) for layout in layouts)
+    assert ("of 6 images at a time" in some.explain(x.shape)) == outermost and "images at a time" not in text
+    workspace = np.empty(some.workspace(x.shape, add=with_add), np.uint8)
+    np.testing.assert_allclose(some(given, add=add, workspace=workspace), want, rtol=1e-4, atol=1e-4)
+
+
+def test_how_many_images_are_taken_together(monkeypatch):
+    task = lk.ConvTranspose2d(np.ones((64, 3, 4, 4), np.float32), stride=2)._task
+
+    def images(n, cache):
+        monkeypatch.setattr(images_route, "last_level_cache", lambda: cache)
+        return images_route.images_at_a_time(task((n, 64, 32, 32)))
+
+    each = 4 * (64 * 32 * 32 + 3 * 66 * 66)
+    assert images(8, 16 * each) == 8 and images(8, 5 * each) == 8  # all are there, and not even one
+    assert images(8, 6 * each) == 1 and images(8, 14 * each) == 2 and images(7, 13 * each) == 1
+    assert images(1000, 7 * each * 1000) == 1000 and images(1000, 1000 * each) == 125
+    assert images(997, 997 * each) == 997  # one at a time would be too little
 
 
 def test_joined_phases_are_explained():

@@ -14,11 +14,11 @@ padding, whose value is that zero point, then adds nothing, as it should.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from .algorithms import AUTO
 from .algorithms.base import NATIVE
 from .descriptions import describe_operation, describe_path, on_threads
 from .geometry import channels_innermost
+from .images_route import ImagesRoute, images_at_a_time
 from .joined import ORDERS, joined_tasks, name_of, problems_of
 from .joined_route import JoinedRoute, joined_candidates
 from .phases_route import PhasesRoute
@@ -294,9 +295,16 @@ def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
     return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 
 
-TransposedRoute = PhasesRoute | JoinedRoute
+TransposedRoute = PhasesRoute | JoinedRoute | ImagesRoute
 
 
 def best_transposed(task: TransposedTask, arrays: Arrays) -> TransposedRoute:
     """The route that a call takes."""
-    return plans.of(choices(task)[0].candidate.build, arrays)
+    images = images_at_a_time(task)
+    if images == task.n:
+        return plans.of(choices(task)[0].candidate.build, arrays)
+    return plans.of(_by_images, task, choices(replace(task, n=images))[0].candidate.build, arrays)
+
+
+def _by_images(task: TransposedTask, build: Callable[..., Any], arrays: Arrays) -> ImagesRoute:
+    return ImagesRoute(task, build(arrays))

@@ -40,6 +40,7 @@ from .calls import (
 )
 from .conv import conv2d
 from .filter import Filter, call_key, filter_argument
+from .images_route import images_at_a_time
 from .phases import Phase, TransposedRoute, TransposedTask, all_phases, best_transposed, filter_taps
 from .problem import MAX_SIZE, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
@@ -368,6 +369,9 @@ class _ConvTranspose(ConvolutionBase):
         task = self._task(input_shape(f, shape))
 
         def more_facts(ranked: Sequence[Choice], verbose: bool) -> Iterator[str]:
+            images = images_at_a_time(task)
+            if images != task.n:
+                yield f"{images} of {task.n} images at a time, which the last cache holds"
             name = ranked[0].candidate.name
             what = "joined phases" if name.startswith("joined") else "a phase"
             for phase in task.tasks_of(name):
