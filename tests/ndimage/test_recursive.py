@@ -16,17 +16,27 @@ kinds = st.sampled_from(["float32", "float64", "float16", "uint8", "int32"])
 
 
 @pytest.fixture(autouse=True)
-def few_lines(monkeypatch):
-    """Recursions go along few lines, too."""
-    monkeypatch.setattr(recursive, "LINES", 1)
+def recursions(monkeypatch):
+    """Recursions are taken wherever they are allowed."""
+    monkeypatch.setattr(recursive, "way_of", lambda problem: recursive.RECURSIVE)
 
 
-def test_few_lines_are_weighed(monkeypatch):
+def test_the_cost_chooses(monkeypatch):
     monkeypatch.undo()
-    x = np.random.default_rng(0).random((recursive.LINES, 200))
-    few = ndi.gaussian_filter1d(x[1:], 30.0, recursive=True)
-    np.testing.assert_array_equal(few, ndi.gaussian_filter1d(x[1:], 30.0))
-    assert (ndi.gaussian_filter1d(x, 30.0, recursive=True)[1:] != few).any()
+    for shape, element in (((1, 500, 2000), "f32"), ((2000, 500, 1), "f64")):
+        problems = [recursive.RecursionProblem(shape, s, 8 * s + 1, element) for s in (1, 4, 30, 100)]
+        ways = [recursive.way_of(p) for p in problems]
+        assert ways == sorted(ways, reverse=True) and ways[0] == recursive.WEIGHTS and ways[-1] == recursive.RECURSIVE
+    one = recursive.RecursionProblem((1, 5000, 1), 30, 241, "f32")  # a single line leaves a vector nearly empty
+    assert recursive.way_of(one) == recursive.WEIGHTS
+    run = problems[0].prepare()
+    for candidate in problems[0].candidates():
+        run(candidate.build())()  # as tuning measures it
+    x = np.random.default_rng(0).random((2, 200))
+    np.testing.assert_array_equal(ndi.gaussian_filter1d(x, 5.0, recursive=True), ndi.gaussian_filter1d(x, 5.0))
+    whole = (x * 200).astype(np.uint8)
+    np.testing.assert_array_equal(ndi.gaussian_filter(whole, 1, recursive=True), scipy.gaussian_filter(whole, 1))
+    assert ndi.gaussian_filter(x, 0, recursive=True) is not x
 
 
 @fewer(2)
@@ -35,8 +45,7 @@ def test_gaussians(x, data, mode, isa, threads):
     axes = data.draw(axes_of(x.ndim))
     sigmas = [data.draw(st.floats(1, 60)) for _ in axes]
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
-    with pytest.MonkeyPatch.context() as patch, using_isa(isa):
-        patch.setattr(recursive, "LEAST", dict.fromkeys(recursive.LEAST, 0.0))
+    with using_isa(isa):
         given_ = dict(mode=mode, cval=2.5, axes=axes)
         got = ndi.gaussian_filter(x, sigmas, output=dtype, recursive=True, threads=threads, **given_)
     assert got.dtype == dtype
@@ -57,16 +66,16 @@ def test_lines(dtype):
     np.testing.assert_allclose(flat, 7, rtol=1e-6 if dtype == "float32" else 1e-9)
 
 
-def test_where_weights_are_faster_they_are_used():
+def test_some_axes_by_weights(monkeypatch):
+    monkeypatch.setattr(recursive, "way_of", lambda p: recursive.RECURSIVE if p.sigma > 4 else recursive.WEIGHTS)
     x = np.random.default_rng(0).random((40, 50))
-    np.testing.assert_array_equal(ndi.gaussian_filter(x, 2, recursive=True), ndi.gaussian_filter(x, 2))
-    assert not np.array_equal(ndi.gaussian_filter(x, 20, recursive=True), ndi.gaussian_filter(x, 20))
+    got, want = ndi.gaussian_filter(x, [20, 2], recursive=True), ndi.gaussian_filter(x, [20, 2])
+    np.testing.assert_allclose(got, want, rtol=0, atol=CUT)
+    assert not np.array_equal(got, want)
     z = x + 1j * x[::-1]
     np.testing.assert_allclose(
         ndi.gaussian_filter(z, 20, recursive=True).imag, scipy.gaussian_filter(x[::-1], 20), atol=4e-4
     )
-    whole = (x * 200).astype(np.uint8)
-    np.testing.assert_array_equal(ndi.gaussian_filter(whole, 2, recursive=True), scipy.gaussian_filter(whole, 2))
 
 
 @fewer(2)

@@ -14,24 +14,33 @@ from layoutkit.ndimage import weighing
 floats = st.sampled_from(["float32", "float64", "float16", "int32", "bool"])
 
 
+def windows_for(x, data):
+    """Axes, weights along them, and an origin."""
+    axes = tuple(sorted(a % x.ndim for a in data.draw(axes_of(x.ndim))))
+    shape = [data.draw(st.integers(1, max(1, min(9, 2 * x.shape[a])))) for a in axes]  # scipy's longer ones are wrong
+    weights = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(shape)
+    return axes, weights, [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
+
+
+def check(got, x, weights, mode, cval, origin, axes):
+    """As precise as sums of doubles, or of float32 where results are."""
+    want = scipy.correlate(np.array(x, np.float64), weights, np.float64, mode, cval, origin, axes=axes)
+    bound = 300 * np.abs(weights).sum() * (np.finfo(np.float32).eps if got.dtype == np.float32 else 1e-14)
+    np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+
+
 @fewer(2)
 @given(images(floats, empty=True), st.data(), modes, st.sampled_from([1, 2]))
 def test_spectra(x, data, mode, threads):
-    axes = tuple(sorted(a % x.ndim for a in data.draw(axes_of(x.ndim))))
-    shape = [data.draw(st.integers(1, max(1, min(9, 2 * x.shape[a])))) for a in axes]  # scipy's longer ones are wrong
-    assume(max(shape) > 1)
-    weights = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(shape)
-    origin = [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
+    axes, weights, origin = windows_for(x, data)
+    assume(weights.size > 1)
     output = data.draw(st.sampled_from(["float32", "float64"]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(weighing, "LEAST_COUNT", 0)
         patch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
         got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, fft=True, threads=threads)
-    exact = np.array(x, np.float64)
-    want = scipy.correlate(exact, weights, np.float64, mode, 2.5, origin, axes=axes)
     assert got.dtype == output
-    bound = 300 * np.abs(weights).sum() * (np.finfo(output).eps if output == "float32" else 1e-14)
-    np.testing.assert_allclose(got, want, rtol=0, atol=bound)
+    check(got, x, weights, mode, 2.5, origin, axes)
 
 
 @fewer(2)
@@ -59,11 +68,51 @@ def test_weights_that_are_products(x, data, mode, threads, whole):
         np.testing.assert_array_equal(got, want)
 
 
-def test_small_weights_are_as_precise():
+@fewer(2)
+@given(images(floats, empty=True), st.data(), modes, st.sampled_from([1, 2]))
+def test_products(x, data, mode, threads):
+    axes, weights, origin = windows_for(x, data)
+    assume(max(weights.shape) < weights.size and sum(n > 1 for n in weights.shape) <= 3)
+    output, ways = data.draw(st.sampled_from(["float32", "float64"])), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighing, "LEAST_DENSE", 0)
+        patch.setattr(weighing, "way_of", lambda problem: ways.append(problem) or weighing.PRODUCTS)
+        got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=threads)
+        np.testing.assert_array_equal(
+            got, ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=3 - threads)
+        )
+    assert len(ways) == 2 * bool(x.size) and got.dtype == output
+    check(got, x, weights, mode, 2.5, origin, axes)
+
+
+def test_what_is_no_product(monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: pytest.fail("asked for a way"))
+    monkeypatch.setattr(weighing, "LEAST_FACTORED", 99)
+    x, weights = np.random.default_rng(0).random((30, 40)), np.random.default_rng(1).random((5, 5))
+    weights[2, 3] = 0
+    for some in (weights, np.ones((1, 30))):
+        np.testing.assert_allclose(ndi.correlate(x, some), scipy.correlate(x, some), rtol=1e-12)
+    for shape, window in (
+        ((9,) * 5, (3,) * 5),
+        ((20_000, 20_000), (5, 5)),
+    ):  # too many axes, too large a copy
+        problem = weighing.CorrelationProblem(shape, window, int(np.prod(window)), "f32")
+        assert weighing.PRODUCTS not in {c.name for c in problem.candidates()}
+
+
+@pytest.mark.filterwarnings("error")
+def test_small_arrays_with_large_windows_are_products():
+    x, weights = np.random.default_rng(0).random((60, 50)), np.random.default_rng(1).random((15, 13))
+    problem = weighing.CorrelationProblem(x.shape, weights.shape, weights.size, "f64", False, False)
+    assert {c.name for c in problem.candidates()} == {weighing.DIRECT, weighing.PRODUCTS}
+    np.testing.assert_allclose(ndi.correlate(x, weights), scipy.correlate(x, weights), rtol=1e-12)
+
+
+def test_small_weights_are_as_precise(monkeypatch):
+    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.FACTORED if problem.factored else "none")
     rng = np.random.default_rng(0)
     x, u, v = rng.standard_normal((40, 50)), np.array([1.0, 0.4, 0.1, 0.45, 0.95]), np.array([3e-15, 6e-15, 3.3e-15])
     weights = np.multiply.outer(u, np.concatenate([v, 3 * v]))
-    assert weighing.way_of(weighing.CorrelationProblem(x.shape, (5, 6), 30, "f64", True, False)) == weighing.FACTORED
     want = scipy.correlate(x, 1e15 * weights) * 1e-15
     np.testing.assert_allclose(ndi.correlate(x, weights), want, rtol=0, atol=1e-14 * weights.sum())
 
@@ -122,7 +171,7 @@ def test_sums_unless_asked(correlates, dtype, monkeypatch):
 
 
 def test_spectra_are_as_precise_as_stated(monkeypatch):
-    monkeypatch.setattr(weighing, "way_of", lambda problem: weighing.SPECTRA)
+    monkeypatch.setattr(weighing, "way_of", lambda p: weighing.SPECTRA if p.spectra else weighing.DIRECT)
     rng = np.random.default_rng(0)
     for shape, window in (((70_000,), (91,)), ((500, 520), (21, 9)), ((70, 80, 60), (5, 7, 3))):
         x, one = np.sign(rng.standard_normal(shape)) * 1e10, np.full(window, 1e-12)
@@ -132,10 +181,10 @@ def test_spectra_are_as_precise_as_stated(monkeypatch):
         assert 0 < error <= 32 * np.finfo(float).eps * 1e10 * one.sum()
 
 
-@pytest.mark.parametrize("way", [weighing.SPECTRA, weighing.FACTORED])
+@pytest.mark.parametrize("way", [weighing.SPECTRA, weighing.FACTORED, weighing.PRODUCTS])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_what_is_not_finite_stays_where_it_is(value, way, monkeypatch):
-    monkeypatch.setattr(weighing, "way_of", lambda problem: way if getattr(problem, way) else weighing.DIRECT)
+    monkeypatch.setattr(weighing, "way_of", lambda problem: way if getattr(problem, way, True) else weighing.DIRECT)
     x, weights = np.random.default_rng(0).standard_normal((60, 70)), np.ones((9, 9))
     x[30, 40] = value
     want = scipy.correlate(x, weights)

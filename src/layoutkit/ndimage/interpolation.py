@@ -16,7 +16,8 @@ from .arguments import array_of, axis_of, by_parts, filters, numbers_of, output_
 from .fixed import SMALL
 from .grids import blended
 from .neighbourhoods import plain
-from .separable import ELEMENTS, EXACT_IN_F32, give, limits, summed, target
+from .passes import ELEMENTS
+from .separable import EXACT_IN_F32, give, limits, summed, target
 
 POLE = np.sqrt(3.0) - 2  # of the recursion for the coefficients of cubic splines
 REACH = 28  # elements to either side, beyond which its powers are less than the last bit of a double

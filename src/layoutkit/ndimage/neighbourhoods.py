@@ -16,7 +16,8 @@ from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import windows as w
 from .arguments import before_of, one_each
-from .separable import DTYPES, FOLDED, REALS, give, representable, streams, target
+from .passes import DTYPES, FOLDED, REALS, streams
+from .separable import give, representable, target
 
 
 @dataclass(frozen=True)

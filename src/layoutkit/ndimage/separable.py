@@ -1,40 +1,28 @@
-"""Filters of one axis after another: which are done in one pass over the arrays, and in which types."""
+"""Filters of one axis after another: in which types."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from .._core.nests.axes import is_contiguous, merged
+from .._core.nests.axes import is_contiguous
 from .._core.nests.convert import TYPES
-from .._core.nests.separable import Separable
-from .._core.nests.separable_plan import LONG
-from ..choosing.machine import last_level_cache
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap
 from . import windows as w
 from .arguments import by_parts, output_for
 from .fixed import SMALL, fixed_of, pairs_of
+from .passes import DTYPES, ELEMENTS, FOLDED, grouped, one_pass, prepared
+from .running import decided
 from .windows import Windows
 
-ELEMENTS = {  # of images, as kernels call them
-    "bool": "u8", "uint8": "u8", "int8": "s8", "uint16": "u16", "int16": "s16", "uint32": "u32", "int32": "s32",
-    "float32": "f32", "float64": "f64",
-}  # fmt: skip
-DTYPES = {TYPES[e]: np.dtype(d) for d, e in ELEMENTS.items() if d != "bool"}
-FOLDED = ELEMENTS | {"uint64": "u64", "int64": "s64"}
 EXACT_IN_F32 = {"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"}
-REALS = {"f32", "f64"}
 CAST_TO = FOLDED | {"uint64": "s64"}  # there is no wrapping around in float64
-SHORT_ROW = 48  # elements of rows up to which a transposed copy takes less time
-STREAMED = 4096  # bytes of rows up to which stores past the caches took up to twice as long as plain ones
-LONG_UNIT = 512  # elements behind the last axis with a window, from which on they are rows of their own
 
 
 def folded(
@@ -202,7 +190,7 @@ def run(
     most = check_threads(threads)
     if x.size == 0:
         return
-    groups = grouped(x.shape, passes, alone)
+    groups = grouped(x.shape, [decided(p, kind, x.shape, types[1]) for p in passes], alone)
     read, exact = types[0], representable(cval, y.dtype) or all(p.mode != "constant" for p in passes)
     for i, group in enumerate(groups):
         last = i == len(groups) - 1
@@ -216,97 +204,3 @@ def run(
             *call,
         )
         x, read = into, kept
-
-
-def grouped(shape: Sequence[int], passes: Sequence[Windows], alone: bool) -> list[list[Windows]]:
-    """Windows that are done in one pass: of the last axes three, or two if rows are of what is behind them.
-
-    Of planes all rows of a window are read, so long windows are those of lines.
-    """
-    if alone:
-        return [[p] for p in passes]
-    groups: list[list[Windows]] = []
-    passes = list(passes)
-    if is_short(shape, passes[-1]):
-        groups.append([passes.pop()])
-    while passes:
-        most = 3 if is_points(shape, passes[-1]) and not is_long(passes[-3:][0]) else 2
-        groups.append(passes[-most:])
-        passes = passes[:-most]
-    return groups[::-1]
-
-
-def is_short(shape: Sequence[int], last: Windows) -> bool:
-    """Whether there are many rows of few elements."""
-    row = prod(shape[last.axis :])
-    return row <= SHORT_ROW and prod(shape[: last.axis]) >= 16 * row
-
-
-def is_long(window: Windows) -> bool:
-    """Whether the nest makes windows of shorter ones."""
-    return window.weight is None and window.span >= LONG
-
-
-def is_points(shape: Sequence[int], last: Windows) -> bool:
-    """Whether a row has several places of the last axis with a window."""
-    return prod(shape[last.axis + 1 :]) < LONG_UNIT
-
-
-def prepared(x: np.ndarray, group: Sequence[Windows]) -> np.ndarray:
-    """`x`, or a copy of it where the elements of its rows do not follow one another."""
-    last = group[-1].axis
-    first = last if is_points(x.shape, group[-1]) else min(last + 1, x.ndim - 1)
-    if is_contiguous(x.shape[first:], x.strides[first:], x.itemsize) and x.flags.aligned:
-        return x
-    return np.ascontiguousarray(x)
-
-
-def one_pass(
-    kind: str,
-    x: np.ndarray,
-    y: np.ndarray,
-    group: Sequence[Windows],
-    types: tuple[str, str, str],
-    cval: float,
-    threads: int,
-) -> None:
-    """Filter along up to three axes."""
-    if len(group) == 1 and is_short(x.shape, group[0]):
-        axis = group[0].axis
-        first = np.ascontiguousarray(np.moveaxis(x, axis, 0))
-        result = empty(first.shape, y.dtype, "ndimage", used_with=first)
-        one_pass(kind, first, result, [replace(group[0], axis=0)], types, cval, threads)
-        y[...] = np.moveaxis(result, 0, axis)
-        return
-    last = group[-1].axis
-    points = is_points(x.shape, group[-1])
-    unit = prod(x.shape[last + 1 :])
-    count = unit * (x.shape[last] if points else 1)
-    filtered = [p.axis for p in group]
-    behind = last + 1 if not points else last
-    axes = [
-        (n, xs, ys)
-        for i, (n, xs, ys) in enumerate(zip(x.shape, x.strides, y.strides))
-        if i < behind and i not in filtered
-    ]
-    group, across = list(group), len(group) - points  # those whose windows are of several rows
-    for i, p in enumerate(group[:across]):
-        if types[1] in REALS and not (i == across - 1 and is_long(p)):
-            group[i] = p.banded(mirrored=i == across - 1)  # rows of planes are far apart, and read once
-        else:
-            group[i] = p.across_rows()
-    if points:
-        group[-1] = group[-1].along_row(unit, types[1])
-    windows: list[Windows | None] = [p.on(x, y) for p in group]
-    windows += [] if points else [None]
-    windows[:0] = [None] * (3 - len(windows))
-
-    def constant(item: int, element: int, length: int) -> np.ndarray:
-        return np.full(length, cval, DTYPES.get(element, x.dtype))
-
-    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, streams(x, y, count))(x, y)
-
-
-def streams(x: np.ndarray, y: np.ndarray, count: int) -> bool:
-    """Whether rows of so many elements are stored past the caches, which do not hold all with what it is made of."""
-    return x.nbytes + y.nbytes > last_level_cache() and count * y.itemsize >= STREAMED

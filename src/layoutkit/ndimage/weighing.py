@@ -1,7 +1,7 @@
 """Weighed sums of windows of any form.
 
-Of floats cost tells how: all at once, along one axis after another where weights are products of factors, or, where
-the caller allows it, by products of spectra.
+Of floats cost tells how: all at once, as a convolution where windows are dense boxes, along one axis after another
+where weights are products of factors, or, where the caller allows it, by products of spectra.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ from typing import Any
 import numpy as np
 
 from .._core.nests.convert import TYPES
-from ..choosing.best import choices
 from ..choosing.machine_profile import scale
-from ..choosing.problem import Candidate, Problem
+from ..choosing.problem import Candidate
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
+from . import products, spectra
 from . import windows as w
 from .fixed import SMALL, fixed_of
 from .neighbourhoods import Footprint, plain, run
-from .separable import CAST_TO, ELEMENTS, give, in_f32, representable, summed, target
-from .spectra import correlated, is_finite, steps_of
+from .passes import ELEMENTS
+from .problem import FilterProblem, way_of
+from .separable import CAST_TO, give, in_f32, representable, summed, target
 
 LEAST_COUNT = 64  # elements of a window, up to which spectra are not asked for
+LEAST_DENSE = 16  # the same of dense boxes, from which on it is asked whether a convolution takes less time
 LEAST_FACTORED = 2  # times as many elements as along all axes together, from which on factors are looked for
-# Measured on one core of AMD Zen 4, seconds for each element of the result: what all sums take, more for each element
-# of a window, and for each along an axis; of spectra, by axes with windows, for each element of a block times the
-# logarithm of their number, there and back.
+# Measured on one core, of AMD Zen 4, and those of rows and calls of Zen 5: seconds for each element of the result: what
+# all sums take, more for each element of a window, and for each along an axis; of spectra, by axes with windows, for
+# each element of a block times the logarithm of their number, there and back.
 BASE_SECONDS = {"f32": 3e-10, "f64": 6e-10}
 SUM_SECONDS = {"f32": 2.1e-11, "f64": 4.9e-11}
 PASS_SECONDS = {"f32": 3e-11, "f64": 7e-11}
+ROW_SECONDS = 2.5e-7  # of sums along three axes, for each row
+CALL_SECONDS = 1e-4  # of sums, whatever their number
 SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}
 WHOLE_PARTS = 1024  # in which factors of whole numbers are counted: sums of integers stay exact
-DIRECT, FACTORED, SPECTRA = "direct", "factored", "spectra"
+DIRECT, PRODUCTS, FACTORED, SPECTRA = "direct", "products", "factored", "spectra"
 
 Run = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class CorrelationProblem(Problem):
-    """The correlation of an array of floats with a window of which `count` elements count, in a box of `window`.
-
-    On one thread: the way, and with it the last bits, must not depend on how many there are.
-    """
+class CorrelationProblem(FilterProblem):
+    """The correlation of an array of floats with a window of which `count` elements count, in a box of `window`."""
 
     shape: tuple[int, ...]
     window: tuple[int, ...]
@@ -68,18 +69,25 @@ class CorrelationProblem(Problem):
         """Products and sums."""
         return 2 * self.count * prod(self.shape)
 
-    def features(self) -> tuple[float, ...]:
-        """None: estimates are not corrected by other problems."""
-        raise ValueError("correlations have no features")
+    @property
+    def depends_on_others(self) -> bool:
+        """Yes: on the decision about a convolution."""
+        return True
 
     def candidates(self) -> Iterator[Candidate]:
         """The ways that there are."""
         by = scale().step(self.element) or 1.0
         base, outputs = BASE_SECONDS[self.element], prod(self.shape)
-        yield Candidate(DIRECT, (base + SUM_SECONDS[self.element] * self.count) * outputs * by, _build(DIRECT))
+        direct = (base + SUM_SECONDS[self.element] * self.count) * outputs * by
+        axes = sum(span > 1 for span in self.window)
+        rows = ROW_SECONDS * prod(self.shape[:-1]) if axes > 2 else 0.0
+        yield Candidate(DIRECT, direct + rows + CALL_SECONDS, _build(DIRECT))
+        if self.count == prod(self.window) and products.is_possible(self.shape, self.window, self.dtype):
+            seconds = products.seconds(self.shape, self.window, self.dtype)
+            yield Candidate(PRODUCTS, seconds, _build(PRODUCTS))
         if self.factored:
             along = PASS_SECONDS[self.element] * sum(span for span in self.window if span > 1)
-            yield Candidate(FACTORED, (base + along) * outputs * by, _build(FACTORED))
+            yield Candidate(FACTORED, (base + along) * outputs * by + CALL_SECONDS, _build(FACTORED))
         if self.spectra and has_scipy():
             yield Candidate(SPECTRA, self.spectra_seconds() * by, _build(SPECTRA))
 
@@ -87,7 +95,7 @@ class CorrelationProblem(Problem):
         """What products of spectra take."""
         rank = min(max(sum(span > 1 for span in self.window), 1), 3)
         inside = outside = 1.0
-        for n, span, step in zip(self.shape, self.window, steps_of(self.shape, self.window)):
+        for n, span, step in zip(self.shape, self.window, spectra.steps_of(self.shape, self.window)):
             step = min(n, step)
             inside, outside = inside * step, outside * (step + span - 1)
         blocks = prod(self.shape) / inside
@@ -95,8 +103,7 @@ class CorrelationProblem(Problem):
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
         """Arrays, and a function from what a candidate built to a call on them."""
-        dtype = np.dtype(np.float32 if self.element == "f32" else np.float64)
-        x, y = np.ones(self.shape, dtype), np.empty(self.shape, dtype)
+        x, y = np.ones(self.shape, self.dtype), np.empty(self.shape, self.dtype)
         places = np.argwhere(np.ones(self.window, bool))[: self.count]
         footprint = Footprint(places, self.window, tuple(n // 2 for n in self.window))
         weights = np.full(len(places), 1 / len(places))
@@ -111,11 +118,6 @@ def _build(name: str) -> Callable[..., str]:
 def has_scipy() -> bool:
     """Whether there is `scipy.fft`."""
     return importlib.util.find_spec("scipy") is not None
-
-
-def way_of(problem: CorrelationProblem) -> str:
-    """The way that takes the least time."""
-    return choices(problem)[0].candidate.name
 
 
 def factors_of(footprint: Footprint, weights: np.ndarray) -> list[np.ndarray] | None:
@@ -159,10 +161,11 @@ def weighed(
     if result.kind == "f" and x.size:
         large = footprint.count >= LEAST_FACTORED * sum(span for span in footprint.shape if span > 1)
         factored = large and (mode != "constant" or cval == 0) and factors_of(footprint, weights) is not None
-        spectra = fft and footprint.count > LEAST_COUNT and is_finite(x, weights, cval)
-        if factored or spectra:
+        allowed = fft and footprint.count > LEAST_COUNT and spectra.is_finite(x, weights, cval)
+        dense = max(footprint.shape, default=1) < footprint.count == prod(footprint.shape) >= LEAST_DENSE
+        if factored or allowed or dense:
             element = "f32" if in_f32(source, result) else "f64"
-            way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element, factored, spectra))
+            way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element, factored, allowed))
     summed_by(way, x, y, footprint, weights, mode, cval, threads, what)
 
 
@@ -179,17 +182,18 @@ def summed_by(
         passes = [w.weighed(f, i, before, mode, 0.0) for i, (f, span, before) in enumerate(of_axes) if span > 1]
         summed(x, y, passes, cval, threads, what)
         return
-    if way == SPECTRA:
-        box = np.zeros(footprint.shape)
-        box[tuple(footprint.places.T)] = weights
+    between = np.dtype(np.float32 if in_f32(source, result) else np.float64)
+    if way in (PRODUCTS, SPECTRA):
+        box = np.zeros(footprint.shape, between if way == PRODUCTS else np.float64)
+        box[tuple(footprint.places.T)] = w.rounded(weights, box.dtype)
         most = check_threads(threads)
-        given_x = np.array(x) if np.may_share_memory(x, y) else x
-        info = CallInfo(what, f"{what} {x.shape} {source} {result} n{footprint.count} t{most}", "weigh", most)
+        given_x = np.array(x) if way == SPECTRA and np.may_share_memory(x, y) else x
+        info = CallInfo(what, f"{what} {x.shape} {source} {result} n{footprint.count} t{most}", way, most)
+        correlated = products.correlated if way == PRODUCTS else spectra.correlated
         watched(lambda: info, correlated, given_x, y, box, footprint.before, mode, cval, most)
         return
     if source.name in ("float16", "int64", "uint64"):
         x = x.astype(np.float32 if source.kind == "f" else np.float64)
-    between = np.dtype(np.float32 if in_f32(source, result) else np.float64)
     kept = result if result.name in ELEMENTS else between
     fields: dict[str, Any] = dict(kind=w.EACH, weight=w.rounded(weights, between))
     if result.kind != "f":

@@ -34,6 +34,7 @@ class Windows:
     size: float = 1
     to: int = 0  # the element that CAST is of
     fixed: Fixed | None = None  # the weights, where sums are made of integers
+    running: bool = False  # whether windows are made of shorter ones
     n: int = 0  # of the axis; x, y: its strides
     x: int = 0
     y: int = 0

@@ -6,7 +6,7 @@ ring as long as lines need them; results of lines are written between the two en
 beginning and behind the end of an axis are mapped to elements of it, or to a constant row, when pointers to rows are set:
 only the ends of the points are ever copied.
 
-Long windows whose elements all count the same take a time that hardly depends on their length. Along points, those of length
+Of running windows, whose elements all count the same, the time hardly depends on their length. Along points, those of length
 m make those of 2 m or 2 m + 1, each place for itself. Across lines there are blocks as long as a window: of each window the
 part in one block is an end of it, and the part in the next a beginning; ends are made once for a block, backwards and where
 its rows lie in the ring, beginnings on the way. So no element outside of a window has a part in it, and places and threads do
@@ -65,8 +65,8 @@ cdef class Separable(SeparablePlan):
         cdef Window *lines = &self.lines
         cdef int64_t i = begin, made = begin, slots = lines.span + self.bands - 1, planes, lines_now, p
         planes = min(self.group, self.planes.n - plane)
-        if self.long_lines:
-            self.run_long_lines(x, y, plane, begin, end, count, workspace)
+        if self.lines.running:
+            self.running_lines(x, y, plane, begin, end, count, workspace)
             return
         while i < end:
             lines_now = min(self.bands, end - i)
@@ -151,7 +151,7 @@ cdef class Separable(SeparablePlan):
                 w.x, w.y, w.element = out if points else out + r * self.out_bytes, to + r * lines.y, self.y_element
                 self.cast(&w)
 
-    cdef void run_long_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
+    cdef void running_lines(self, const char *x, char *y, int64_t plane, int64_t begin, int64_t end, int64_t count,
                              char *workspace) noexcept nogil:
         """As `run_lines`, of windows that are the end of one block of lines and the beginning of the next."""
         cdef const char **table = <const char **>workspace
@@ -224,7 +224,7 @@ cdef class Separable(SeparablePlan):
         if spare != NULL:
             memcpy(to, spare, count * self.item)
 
-    cdef void run_long_points(self, const char *line, char *to, int64_t count, char *buffers) noexcept nogil:
+    cdef void running_points(self, const char *line, char *to, int64_t count, char *buffers) noexcept nogil:
         """A row, over its points: windows of half the length make those of the whole."""
         cdef Window *points = &self.points
         cdef lk_combine c = points.combine
@@ -246,7 +246,7 @@ cdef class Separable(SeparablePlan):
                 length = 2 * length + (1 if points.span & bit else 0)
                 c.count, c.y, c.end = (places + points.span - length) * self.unit, buffers + turn * self.piece_bytes, 0
                 if bit == 1:
-                    c.y, c.end, c.stream = to + first * unit, points.combine.end, self.streams and self.cast == NULL
+                    c.y, c.end = to + first * unit, points.combine.end
                 self.combine(&c)
                 shorter, turn = c.y, 1 - turn
             first += places
@@ -296,8 +296,8 @@ cdef class Separable(SeparablePlan):
         cdef lk_combine c = points.combine
         cdef int64_t unit = self.unit * self.item, t
         cdef const char *first = line - points.before * unit
-        if self.long_points:
-            self.run_long_points(first, to, count, <char *>table + self.buffers_at)
+        if self.points.running:
+            self.running_points(first, to, count, <char *>table + self.buffers_at)
             return
         for t in range(c.taps):
             table[t] = first + points.place[t] * unit

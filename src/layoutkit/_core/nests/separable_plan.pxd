@@ -18,6 +18,7 @@ cdef struct Window:
     const int64_t *source    # by position from the first place of the first window on: the element, -1: the constant
     lk_combine combine
     bint exists
+    bint running             # whether windows of lines or points are made of shorter ones
 
 
 cdef class SeparablePlan(Operation):
@@ -31,7 +32,7 @@ cdef class SeparablePlan(Operation):
     cdef int64_t y_stride[MAX_LOOPS]
     cdef int64_t group, groups, bands            # of planes at a time; of lines
     cdef bint band                               # whether a kernel makes so many lines at a time
-    cdef bint folds, reals, long_lines, long_points
+    cdef bint folds, reals
     cdef int64_t piece, piece_bytes, buffers_at  # places of points that are combined at a time; two buffers of theirs
     cdef bint rings                              # rows of lines lie in a ring: results of planes, or copies
     cdef int64_t ring_row, ring_bytes, line_at, line_bytes, out_bytes, table_bytes, thread_bytes
@@ -41,6 +42,5 @@ cdef class SeparablePlan(Operation):
     cdef int threads
     cdef bint streams
     cdef int set_window(self, Window *w, windows, int element) except -1
-    cdef bint is_long(self, Window *w)
     cdef bint in_bands(self, const lk_combine *c) noexcept nogil
-    cdef int divide(self, int threads, list windows, constant, str between) except -1
+    cdef int divide(self, int threads, list windows, constant, str between, int64_t cache) except -1

@@ -20,14 +20,14 @@ cdef enum:
     SHORT_BYTES = 2 << 10      # of rows of which several are made ready before the first is filtered along points
     STRIP_BYTES = 8 << 10      # of rows that are cut into strips, at least
     SEGMENT = 32               # lines of a task, at least
-    LONG_SUMS = 24             # elements of a window from which on sums are made of sums, ..
-    LONG_FOLDS = 16            # .. and extremes of extremes
-    LONG_STRIP = 2048          # elements of a row that are combined at a time then
+    SPANS = 6                  # windows that a segment is long, where the last cache holds its planes
+    JOINED = 24                # rows that are combined for a result of a running window, about
+    PIECE = 2048               # elements of a row that are combined at a time for these
     APART = 64                 # bytes between rows, so that they do not all begin at one place of their pages
     ALIASED = 1 << 11          # rows so many bytes apart, or a multiple, share few places of the first cache ..
     ALIASES = 9                # .. which has no room for so many of them
 
-LONG = LONG_SUMS
+RUNNING_STRIP = PIECE
 
 
 cdef class SeparablePlan(Operation):
@@ -49,12 +49,14 @@ cdef class SeparablePlan(Operation):
     constant : float
         What is outside, where a window has that.
     threads : int
-    streams : bool
+    streams : bool, optional
         Whether y is stored past the caches.
+    cache : int, optional
+        Bytes of the last one that planes of a segment may take.
     """
 
     def __cinit__(self, arrays, str kind, types, outer, windows, int64_t count, int64_t unit, constant, int threads,
-                  bint streams=False):
+                  bint streams=False, int64_t cache=0):
         cdef str x_type, between, y_type
         cdef ndarray x = arrays[0]
         self.bind(tuple(arrays))
@@ -86,7 +88,7 @@ cdef class SeparablePlan(Operation):
             self.loops -= 1
             self.lines.n, self.lines.x, self.lines.y = self.size[self.loops], self.x_stride[self.loops], self.y_stride[self.loops]
             self.total = self.total // self.lines.n if self.total else 0
-        self.divide(threads, [w for w in windows if w is not None], constant, between)
+        self.divide(threads, [w for w in windows if w is not None], constant, between, cache)
 
     cdef int set_window(self, Window *w, windows, int element) except -1:
         cdef lk_combine *c = &w.combine
@@ -95,10 +97,13 @@ cdef class SeparablePlan(Operation):
         if not w.exists:
             return 0
         w.n, w.span, w.before, w.x, w.y = windows.n, windows.span, windows.before, windows.x, windows.y
+        w.running = windows.running
         self.owned += [windows.place, windows.source]
         w.place, w.source = <const int64_t *>elements(windows.place, NPY_INT64), <const int64_t *>elements(windows.source, NPY_INT64)
         if len(windows.source) != max(0, w.n + w.span - 1) or not 0 <= w.before < w.span:
             raise ValueError("positions that do not fit a window")
+        if w.running and not (self.folds or (windows.kind == LK_WEIGH_PLAIN and self.reals)):
+            raise ValueError("a running window of neither means of floats nor extremes")
         c.taps, c.kind, c.element, c.end, c.size = len(windows.place), windows.kind, element, windows.end, windows.size
         c.to = windows.to
         if windows.weight is not None:
@@ -109,21 +114,15 @@ cdef class SeparablePlan(Operation):
             c.fraction, c.doubt = windows.fixed.fraction, windows.fixed.doubt
         return 0
 
-    cdef bint is_long(self, Window *w):
-        """Whether windows are made of shorter ones."""
-        if self.folds:
-            return w.exists and w.span >= LONG_FOLDS
-        return w.exists and w.span >= LONG_SUMS and w.combine.kind == LK_WEIGH_PLAIN and self.reals
-
     cdef bint in_bands(self, const lk_combine *c) noexcept nogil:
         """Whether the kernel makes several results at a time: see LK_WEIGH_BAND."""
         return self.folds or c.kind >= LK_WEIGH_BAND or (c.kind == LK_WEIGH_PLAIN and not self.reals)
 
-    cdef int divide(self, int threads, list windows, constant, str between) except -1:
+    cdef int divide(self, int threads, list windows, constant, str between, int64_t cache) except -1:
         """Strips of rows, segments of lines, and what a thread needs of the workspace."""
         cdef Window *lines = &self.lines
         cdef Window *points = &self.points
-        cdef int64_t rows = lines.span + self.planes.span, bytes_of_row
+        cdef int64_t rows = lines.span + self.planes.span, bytes_of_row, bytes_of_planes
         cdef double work = 2.0 * self.total * self.planes.n * lines.n * self.count * self.item
         self.threads = threads_for(threads, work * len(windows))
         self.strip = self.count
@@ -134,16 +133,17 @@ cdef class SeparablePlan(Operation):
         self.group = LK_BAND_ROWS if self.in_bands(&self.planes.combine) else 1
         self.group = max(1, min(self.group, self.planes.n))
         self.groups = ceil_div(self.planes.n, self.group)
-        self.long_lines, self.long_points = self.is_long(lines), self.is_long(points)
         self.bands = 1
-        self.band = lines.exists and not self.long_lines and self.in_bands(&lines.combine)
-        if self.band or (points.exists and not self.long_lines and bytes_of_row <= SHORT_BYTES):
+        self.band = lines.exists and not lines.running and self.in_bands(&lines.combine)
+        if self.band or (points.exists and not lines.running and bytes_of_row <= SHORT_BYTES):
             self.bands = LK_BAND_ROWS
         self.segment = lines.n
         if self.planes.exists:  # planes of a segment stay in the cache, if that is not too short
-            self.segment = max(2 * lines.span, CACHED_BYTES // max(1, bytes_of_row * self.planes.span) - lines.span)
+            bytes_of_planes = max(1, bytes_of_row * self.planes.span)
+            self.segment = max(2 * lines.span, CACHED_BYTES // bytes_of_planes - lines.span)
+            self.segment = max(self.segment, min(SPANS * lines.span, cache // bytes_of_planes - lines.span))
         most = max(self.planes.combine.taps, lines.combine.taps, points.combine.taps) + LK_BAND_ROWS
-        combined = max(self.planes.combine.taps, min(lines.combine.taps, LONG_SUMS), min(points.combine.taps, LONG_SUMS))
+        combined = max(self.planes.combine.taps, min(lines.combine.taps, JOINED), min(points.combine.taps, JOINED))
         self.chunks = chunks_of(work * combined)
         tasks = self.total * self.groups * self.strips
         wanted = tasks_wanted(self.threads, 1 if self.planes.exists else self.chunks)  # results of planes are made again
@@ -152,7 +152,7 @@ cdef class SeparablePlan(Operation):
             self.segment = min(self.segment, max(least, ceil_div(lines.n * tasks, wanted)))
         self.segment = max(1, min(ceil_div(self.segment, self.bands) * self.bands, lines.n))  # bands are the same for all threads
         self.segments = ceil_div(lines.n, self.segment)
-        self.rings = self.planes.exists or self.long_lines or (lines.span >= ALIASES and lines.x % ALIASED == 0)
+        self.rings = self.planes.exists or lines.running or (lines.span >= ALIASES and lines.x % ALIASED == 0)
         self.ring_row = aligned(self.strip * max(self.item, self.x_item)) + APART if self.rings else 0
         self.ring_bytes = (lines.span + self.bands - 1) * self.ring_row
         self.out_bytes = aligned(self.strip * self.item) + APART if self.cast != NULL else 0
@@ -164,11 +164,11 @@ cdef class SeparablePlan(Operation):
         self.thread_bytes = self.table_bytes + self.group * self.ring_bytes + APART
         self.thread_bytes += self.bands * (self.line_bytes + self.out_bytes)
         self.buffers_at = self.thread_bytes
-        if self.long_points:
-            self.piece = max(points.span, LONG_STRIP // self.unit)
+        if points.running:
+            self.piece = max(points.span, PIECE // self.unit)
             self.piece_bytes = aligned((self.piece + points.span) * self.unit * self.item) + APART
             self.thread_bytes += 2 * self.piece_bytes
-        if self.long_lines:
+        if lines.running:
             self.thread_bytes += (self.group + 1) * self.ring_row
         self.workspace = self.threads * self.thread_bytes
         if any((w.source < 0).any() for w in windows):
