@@ -22,7 +22,7 @@ from layoutkit.torch.trials import ROUNDS
 
 RUNTIMES = "layoutkit.torch", "torch"
 TOLERANCE = 1e-3  # of the first loss
-WARM = -(-(2 * ROUNDS + 1) // (1 + LEAST_TIMED))  # turns in whose steps layers are tried
+WARM = -(-(3 * ROUNDS + 1) // (1 + LEAST_TIMED))  # turns in whose steps layers are tried
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,15 +20,17 @@ transforms them (grad, vmap, jvp and what is built of these); there is no `torch
 
 from . import norms, pools  # noqa: F401  (their operators)
 from .comparing import Comparison, compare
+from .conv_norms import conv_batch_norm
+from .converting import convert
 from .functional import avg_pool2d, avg_pool3d, batch_norm, max_pool2d, max_pool3d
 from .functions import conv, conv_transpose
-from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert
+from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .optimizing import Optimized, optimize
 
 __all__ = [
     "Comparison", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Optimized",
-    "avg_pool2d", "avg_pool3d", "batch_norm", "compare", "conv", "conv_transpose", "convert", "max_pool2d",
-    "max_pool3d", "optimize",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "compare", "conv", "conv_batch_norm", "conv_transpose", "convert",
+    "max_pool2d", "max_pool3d", "optimize",
 ]  # fmt: skip
 
 

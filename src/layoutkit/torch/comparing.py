@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .modules import OURS, convert
+from .converting import convert
+from .modules import OURS
 from .trials import ROUNDS
 
 

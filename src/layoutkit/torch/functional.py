@@ -80,16 +80,26 @@ def batch_norm_by_kernel(
         return None
     if x.dim() > 3 and not limit and is_channels_last(x):
         return None
-    for t in (weight, bias, mean, variance):
-        if t is not None and (t.dtype != torch.float32 or t.device != x.device or t.shape != x.shape[1:2]):
-            return None
-    if (mean is None) != (variance is None) or not is_verified(x, eps) or type(momentum) is not float:
+    if not is_verified(x, eps):
         return None
-    if any(t is not None and not _can_move(t) for t in (mean, variance)):
+    if not has_plain_statistics(x.shape[1], x.device, mean, variance, weight, bias, momentum):
         return None
     if add is not None and (type(add) is not Tensor or add.shape != x.shape or add.dtype != x.dtype or not add.is_cpu):
         return None
     return normalised(x, mean, variance, weight, bias, momentum, eps, limit, add)
+
+
+def has_plain_statistics(
+    channels: int, device: torch.device, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None,
+    bias: Tensor | None, momentum: Any,
+) -> bool:  # fmt: skip
+    """Whether what batch norm takes by channel is float32 that can be moved."""
+    for t in (weight, bias, mean, variance):
+        if t is not None and (t.dtype != torch.float32 or t.device != device or t.shape != (channels,)):
+            return False
+    if (mean is None) != (variance is None) or type(momentum) is not float:
+        return False
+    return all(t is None or _can_move(t) for t in (mean, variance))
 
 
 def is_verified(x: Tensor, eps: Any) -> bool:

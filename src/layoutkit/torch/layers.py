@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.compiler import is_compiling
@@ -13,27 +13,37 @@ from torch.nn.modules import module as everywhere
 from . import functional
 from .functional import avg_pool2d, avg_pool3d, batch_norm_by_kernel, max_pool2d, max_pool3d
 
+OfChannels: TypeAlias = "torch.Tensor | None"
 RELUS: dict[type, float] = {torch.nn.ReLU: math.inf, torch.nn.ReLU6: 6.0}
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-def _batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
+def batch_norm(module: Any, x: torch.Tensor, limit: float) -> torch.Tensor | None:
     """A module's batch normalisation in training, then a ReLU if `limit` is not 0; None where torch's is as fast."""
     if type(x) is torch.Tensor and functional.is_small(x, functional.FROM_PLAIN):
         return None
-    tracks = module.track_running_stats
-    if (
-        isinstance(x, Proxy)
-        or not module.training
-        or x.dim() < 2
-        or x.shape[1] != module.num_features
-        or (tracks and module.momentum is None)
-    ):
+    if isinstance(x, Proxy) or x.dim() < 2 or x.shape[1] != module.num_features or not moves(module):
         return None
     module._check_input_dim(x)
+    y = batch_norm_by_kernel(x, *statistics(module), module.momentum, module.eps, limit)
+    return y if y is None else counted(module, y)
+
+
+def moves(module: Any) -> bool:
+    """Whether a module in training normalises by statistics of its input, towards which its own move by a factor."""
+    return module.training and not (module.track_running_stats and module.momentum is None)
+
+
+def statistics(module: Any) -> tuple[OfChannels, OfChannels, OfChannels, OfChannels]:
+    """Running mean and variance, if a module has them, weight and bias."""
+    tracks = module.track_running_stats
     mean, variance = (module.running_mean, module.running_var) if tracks else (None, None)
-    y = batch_norm_by_kernel(x, mean, variance, module.weight, module.bias, module.momentum, module.eps, limit)
-    if y is not None and tracks and module.num_batches_tracked is not None:
+    return mean, variance, module.weight, module.bias
+
+
+def counted(module: Any, y: torch.Tensor) -> torch.Tensor:
+    """What was normalised; the module counts it."""
+    if module.track_running_stats and module.num_batches_tracked is not None:
         module.num_batches_tracked.add_(1)
     return y
 
@@ -52,7 +62,7 @@ class _BatchNorm:
             return _recorded(self, input)
         if self.training and type(input) is torch.Tensor and functional.is_small(input, functional.FROM_PLAIN):
             return self._small(input)
-        y = _batch_norm(self, input, 0.0) if self.training else None
+        y = batch_norm(self, input, 0.0) if self.training else None
         return super().forward(input) if y is None else y
 
     def _small(self, x):
@@ -84,35 +94,11 @@ class BatchNorm3d(_BatchNorm, torch.nn.BatchNorm3d):
     """`torch.nn.BatchNorm3d`, computed by layoutkit where that is faster."""
 
 
-def _is_bare(module: Any) -> bool:
+def is_bare(module: Any) -> bool:
     """Whether calling a module is calling its `forward`: nothing hooks into it, or into all modules."""
     if "forward" in module.__dict__ or any(getattr(module, hooks, None) for hooks in HOOKS):
         return False
     return not any(getattr(everywhere, f"_global{hooks}", None) for hooks in HOOKS)
-
-
-class Sequential(torch.nn.Sequential):
-    """`torch.nn.Sequential`, in which a batch normalisation and the ReLU behind it are one operation.
-
-    In training, and where it is faster; both modules are called as ever if one of them has hooks.
-    """
-
-    def forward(self, input):
-        if not self.training:
-            return super().forward(input)
-        modules = list(self._modules.values())
-        at = 0
-        while at < len(modules):
-            module, y = modules[at], None
-            after = modules[at + 1] if at + 1 < len(modules) else None
-            if isinstance(module, _BatchNorm) and module.training and type(after) in RELUS:
-                if _is_bare(module) and _is_bare(after):
-                    y = _batch_norm(module, input, RELUS[type(after)])
-            if y is None:
-                input, at = module(input), at + 1
-            else:
-                input, at = y, at + 2
-        return input
 
 
 class _MaxPool:
@@ -161,5 +147,5 @@ class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
 
 LAYERS: dict[type, type] = {
     getattr(torch.nn, cls.__name__): cls
-    for cls in (BatchNorm1d, BatchNorm2d, BatchNorm3d, Sequential, MaxPool2d, MaxPool3d, AvgPool2d, AvgPool3d)
+    for cls in (BatchNorm1d, BatchNorm2d, BatchNorm3d, MaxPool2d, MaxPool3d, AvgPool2d, AvgPool3d)
 }

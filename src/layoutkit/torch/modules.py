@@ -1,4 +1,4 @@
-"""The convolutions of torch.nn, computed by layoutkit, and the conversion of models to them and to other layers."""
+"""The convolutions of torch.nn, computed by layoutkit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from . import direct
 from .chosen import chosen_convolution
 from .functions import conv, conv_transpose
 from .kept import kept_convolution
-from .layers import LAYERS
 from .small import calls
 
 
@@ -86,36 +85,3 @@ OURS: dict[type, type] = {
     getattr(torch.nn, cls.__name__): cls
     for cls in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 }
-
-
-def convert(model: torch.nn.Module) -> torch.nn.Module:
-    """Replace the convolutions of a model by those of layoutkit; returns the model.
-
-    Modules that are exactly `torch.nn.Conv2d`, and so on, become `layoutkit.torch.Conv2d` in place: parameters,
-    hooks, names in a `state_dict` and references to modules stay. Subclasses do not change: their `forward` may differ.
-
-    In eval mode without gradients, and in training, torch's convolution and ours take turns in the first calls of a
-    layer for a shape, and the faster one stays, in training for each gradient too. Batch normalisation and pooling
-    change in the same way; they call torch's own wherever that is as fast. In an `nn.Sequential` a batch normalisation
-    and the ReLU behind it are one operation in training; elsewhere `layoutkit.torch.batch_norm` can be called with
-    `add` and `activation`.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Changed in place.
-
-    Examples
-    --------
-    >>> import torch, layoutkit.torch
-    >>> model = layoutkit.torch.convert(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()))
-    >>> model(torch.zeros(1, 3, 8, 8)).shape
-    torch.Size([1, 8, 6, 6])
-    """
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"convert: expected a torch.nn.Module, got {type(model).__name__}")
-    for module in model.modules():
-        ours = OURS.get(type(module)) or LAYERS.get(type(module))
-        if ours is not None:
-            module.__class__ = ours
-    return model

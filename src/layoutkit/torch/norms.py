@@ -43,7 +43,7 @@ def in_format(tensor: torch.Tensor, last: bool) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
 
 
-def _wide(tensor: torch.Tensor | None) -> np.ndarray | None:
+def wide(tensor: torch.Tensor | None) -> np.ndarray | None:
     return None if tensor is None else tensor.detach().to(torch.float64).contiguous().numpy()
 
 
@@ -53,7 +53,7 @@ def _new_batch_norm(x, weight, bias, mean, variance, eps, limit, add=None) -> tu
 
 
 @on_torch_threads
-def _batch_norm(x, weight, bias, mean, variance, eps, limit, add=None) -> tuple[torch.Tensor, ...]:
+def forward(x, weight, bias, mean, variance, eps, limit, add=None) -> tuple[torch.Tensor, ...]:
     if x.dtype not in ELEMENTS or x.dim() < 2:
         raise TypeError(f"layoutkit::batch_norm: input of {x.dtype} and shape {tuple(x.shape)}, expected float32, "
                         "bfloat16 or float16 of images and channels at least")  # fmt: skip
@@ -69,7 +69,7 @@ def _batch_norm(x, weight, bias, mean, variance, eps, limit, add=None) -> tuple[
         average.copy_(mean)
         spread.copy_(variance)
     nest.batch_norm(
-        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(y, last), _wide(weight), _wide(bias),
+        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(y, last), wide(weight), wide(bias),
         average.numpy(), spread.numpy(), eps, torch.get_num_threads(), given=given, limit=limit,
         add=None if add is None else _axes(in_format(add, last), last),
     )  # fmt: skip
@@ -83,14 +83,14 @@ def _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given, result
 
 
 @on_torch_threads
-def _backward(dy, x, weight, bias, mean, variance, eps, limit, given, result=None) -> tuple[torch.Tensor, ...]:
+def backward(dy, x, weight, bias, mean, variance, eps, limit, given, result=None) -> tuple[torch.Tensor, ...]:
     last = gives_format(x)
     dx, products, sums, more = _new_backward(dy, x, weight, bias, mean, variance, eps, limit, given, result)
     summed = {}
     if result is not None:
         summed = {"add": _axes(more, last), "result": _axes(in_format(result, last), last)}
     nest.batch_norm(
-        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(dx, last), _wide(weight), _wide(bias),
+        ELEMENTS[x.dtype], _axes(in_format(x, last), last), _axes(dx, last), wide(weight), wide(bias),
         memory(mean), memory(variance), eps, torch.get_num_threads(), dy=_axes(in_format(dy, last), last),
         sums=sums.numpy(), products=products.numpy(), given=given, limit=limit, **summed,
     )  # fmt: skip
@@ -105,6 +105,12 @@ def by_torch(x, weight, bias, mean, variance, eps, limit, add=None) -> torch.Ten
     if not limit:
         return y
     return functional.relu(y) if math.isinf(limit) else functional.hardtanh(y, 0.0, limit)
+
+
+def passed(dy: torch.Tensor, result: torch.Tensor, limit: float) -> torch.Tensor:
+    """What a ReLU with this result passes of a gradient."""
+    flat = result <= 0 if math.isinf(limit) else (result <= 0) | (result >= limit)
+    return torch.where(flat, 0, dy)
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
@@ -122,8 +128,7 @@ def _gradients(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None
     if torch.is_grad_enabled():
         limit = ctx.limit
         if result is not None:
-            flat = result <= 0 if math.isinf(limit) else (result <= 0) | (result >= limit)
-            dy, limit = torch.where(flat, 0, dy), 0.0
+            dy, limit = passed(dy, result, limit), 0.0
         inputs, needs = (x, weight, bias), ctx.needs_input_grad
         wanted = [t for t, needed in zip(inputs, needs) if needed]
         y = by_torch(x, weight, bias, running_mean, running_variance, ctx.eps, limit)
@@ -134,8 +139,8 @@ def _gradients(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None
             *(dy if needed else None for needed in needs[7:]),
         )
     direct = dispatches_to_kernel(dy, x)
-    backward = _backward if direct else torch.ops.layoutkit.batch_norm_backward.default
-    dx, dw, db, d = backward(dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given, result)
+    gradients = backward if direct else torch.ops.layoutkit.batch_norm_backward.default
+    dx, dw, db, d = gradients(dy, x, weight, bias, mean, variance, ctx.eps, ctx.limit, ctx.given, result)
     if result is None:
         d = dy if ctx.summed else None
     dw, db = None if weight is None else dw.to(weight.dtype), None if bias is None else db.to(bias.dtype)
@@ -152,8 +157,8 @@ LIBRARY.define(
     " -> (Tensor, Tensor, Tensor, Tensor)",
     tags=torch.Tag.pt2_compliant_tag,
 )
-LIBRARY.impl("batch_norm", _batch_norm, "CPU")
-LIBRARY.impl("batch_norm_backward", _backward, "CPU")
+LIBRARY.impl("batch_norm", forward, "CPU")
+LIBRARY.impl("batch_norm_backward", backward, "CPU")
 torch.library.register_fake("layoutkit::batch_norm", _new_batch_norm, lib=LIBRARY)
 torch.library.register_fake("layoutkit::batch_norm_backward", _new_backward, lib=LIBRARY)
 torch.library.register_autograd("layoutkit::batch_norm", _gradients, setup_context=_setup, lib=LIBRARY)
@@ -164,7 +169,7 @@ class _BatchNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, *inputs):
-        output = _batch_norm(*inputs)
+        output = forward(*inputs)
         _setup(ctx, inputs, output)
         return output
 
@@ -177,7 +182,7 @@ def batch_norm(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """The result of `torch.ops.layoutkit.batch_norm`, with less around it where that is possible."""
     operator, tensors = torch.ops.layoutkit.batch_norm.default, (x, weight, bias, mean, variance, add)
-    return applied(_BatchNorm, _batch_norm, operator, tensors, *tensors[:5], eps, limit, add)
+    return applied(_BatchNorm, forward, operator, tensors, *tensors[:5], eps, limit, add)
 
 
 def normalised(
@@ -186,9 +191,16 @@ def normalised(
 ) -> torch.Tensor:  # fmt: skip
     """`x` normalised by its own statistics, which running ones, if there are any, move towards."""
     y, own_mean, own_variance = batch_norm(x, weight, bias, None, None, eps, limit, add)
+    move(mean, variance, own_mean, own_variance, x.numel() // x.shape[1], momentum)
+    return y
+
+
+def move(
+    mean: torch.Tensor | None, variance: torch.Tensor | None, own_mean: torch.Tensor, own_variance: torch.Tensor,
+    count: int, momentum: float,
+) -> None:  # fmt: skip
+    """Move running statistics, if there are any, towards those of `count` numbers by channel."""
     if mean is not None and variance is not None:
-        count = x.numel() // x.shape[1]
         with torch.no_grad():
             mean.lerp_(own_mean.to(mean.dtype), momentum)
             variance.lerp_((own_variance * (count / (count - 1))).to(variance.dtype), momentum)
-    return y

@@ -247,37 +247,51 @@ cdef void groups_share(void *argument, int slot, int part, int parts, lk_portion
             group += 1
 
 
+cdef struct Units:  # of all groups
+    const Job *job
+    int64_t first, count
+
+
 cdef void measured_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Job *j = <const Job *>argument
-    cdef int64_t i, last, count = j.groups * j.units
+    cdef const Units *u = <const Units *>argument
+    cdef const Job *j = u.job
+    cdef int64_t i, last, count = j.groups * u.count
     while lk_claim(portions, share(count, parts, part), share(count, parts, part + 1), &i, &last):
         while i < last:
-            measure(j, i // j.units, i % j.units)
+            measure(j, i // u.count, u.first + i % u.count)
             i += 1
 
 
 cdef void applied_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
-    cdef const Job *j = <const Job *>argument
-    cdef int64_t i, first, last, count = j.groups * j.units
+    cdef const Units *u = <const Units *>argument
+    cdef const Job *j = u.job
+    cdef int64_t i, first, last, count = j.groups * u.count
     cdef int64_t begins = share(count, parts, part), ends = share(count, parts, part + 1)
     while lk_claim(portions, begins, ends, &first, &last):
         for i in range(begins + ends - 1 - first, begins + ends - 1 - last, -1):  # the last ones are in the cache
-            apply(j, i // j.units, i % j.units)
+            apply(j, i // u.count, u.first + i % u.count)
 
 
 cdef void run(const Job *j, int threads) noexcept nogil:
     cdef int64_t group
+    cdef Units all
     if j.groups >= GROUPS_PER_THREAD * threads:
         share_out(threads, groups_share, <void *>j)
         return
+    all.job, all.first, all.count = j, 0, j.units
+    begin_all(j)
+    if j.backward or not j.given:
+        share_out(<int>min(threads, j.groups * all.count), measured_share, &all)
+    for group in range(j.groups):
+        combine(j, group)
+    share_out(<int>min(threads, j.groups * all.count), applied_share, &all)
+
+
+cdef void begin_all(const Job *j) noexcept nogil:
+    cdef int64_t group
     if j.backward:
         for group in range(j.groups):
             begin(j, group)
-    if j.backward or not j.given:
-        share_out(<int>min(threads, j.groups * j.units), measured_share, <void *>j)
-    for group in range(j.groups):
-        combine(j, group)
-    share_out(<int>min(threads, j.groups * j.units), applied_share, <void *>j)
 
 
 cdef double *numbers_by_channel(name, array, int64_t channels) except? NULL:
@@ -287,10 +301,13 @@ cdef double *numbers_by_channel(name, array, int64_t channels) except? NULL:
     return <double *>PyArray_DATA(a)
 
 
-def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, mean not None, variance not None,
-               double epsilon, int threads, *, ndarray dy=None, sums=None, products=None, bint given=False,
-               float limit=0, ndarray add=None, ndarray result=None):
-    """Normalise `x` into `y`, or, with `dy`, write the gradient of `x` there.
+cpdef int64_t images_of_unit(int64_t pixels, int64_t images):
+    """Of a unit where pixels are contiguous: parts have a multiple of so many, else any number."""
+    return max(<int64_t>1, min(<int64_t>IMAGES, images, SEGMENT // max(<int64_t>1, pixels)))
+
+
+cdef class BatchNorm:
+    """Normalisation of `x` into `y`, or, with `dy`, the gradient of `x`: at once, or some images at a time.
 
     Parameters
     ----------
@@ -298,6 +315,7 @@ def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, 
         Of `x`, `y` and `dy`.
     x, y, dy : ndarray
         Axes: image, group, pixel, channel of the group; pixels are contiguous and a group has one channel, or channels are.
+        `y` may be None where all parts are written elsewhere.
     weight, bias : ndarray of float64 (C,), or None
     mean, variance : ndarray of float64 (C,)
         Written, unless `given` or with `dy`; the variance is the mean of squares.
@@ -311,49 +329,116 @@ def batch_norm(str types, ndarray x not None, ndarray y not None, weight, bias, 
         Axes as of `x`. Forwards `add` is added before the ReLU. With `dy` and a `limit`, `result` is what was written then,
         and the gradient of `add` is written to `add`.
     """
-    cdef Job j
-    cdef int64_t channels = mean.size, item = WIDTHS[types]
-    cdef list arrays = [array for array in (x, y, dy, add, result) if array is not None]
-    cdef ndarray a
-    if (result is None) == (dy is not None and add is not None) or (result is not None and limit == 0):
-        raise ValueError("batch_norm: result, expected with dy, add and limit")
-    j.by_column = x.ndim == 4 and x.shape[3] > 1
-    for a in arrays:
-        if a.ndim != 4 or (<object>a).shape != (<object>x).shape or a.itemsize != item:
-            raise ValueError(f"batch_norm: {a.dtype} of shape {(<object>a).shape} beside {(<object>x).shape}, expected four "
-                             f"axes, elements of {types}")
-        j.by_column = j.by_column or (a.strides[2] != item and a.shape[2] > 1)
-    for a in arrays:
-        if a.shape[3] > 1 and a.strides[3] != item:
-            raise ValueError("batch_norm: neither pixels nor channels are contiguous")
-    if x.size == 0:
-        return
-    j.images, j.groups, j.pixels, j.width = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
-    j.channels, j.item, j.epsilon, j.limit, j.given, j.backward = channels, item, epsilon, limit, given, dy is not None
-    if not (j.groups - 1) * j.width < channels <= j.groups * j.width:
-        raise ValueError(f"batch_norm: {channels} channels in {j.groups} groups of {j.width}")
-    j.x, j.to = axes_of(x), axes_of(y)
-    j.dy = j.x if dy is None else axes_of(dy)
-    j.summed = add is not None
-    j.more = axes_of(add) if j.summed else j.x
-    j.result = j.x if result is None else axes_of(result)
-    j.weight = NULL if weight is None else numbers_by_channel("weight", weight, channels)
-    j.bias = NULL if bias is None else numbers_by_channel("bias", bias, channels)
-    j.mean, j.variance = (numbers_by_channel("mean", mean, channels),
-                          numbers_by_channel("variance", variance, channels))
-    if j.backward:
-        j.sums, j.products = numbers_by_channel("sums", sums, channels), numbers_by_channel("products", products, channels)
-    j.segment = min(j.pixels, max(<int64_t>MIN_PIXELS, (COLUMNS if j.by_column else SEGMENT) // j.width))
-    j.segments = ceil_div(j.pixels, j.segment)
-    j.block = 1 if j.by_column else max(<int64_t>1, min(<int64_t>IMAGES, j.images, SEGMENT // j.pixels))
-    j.blocks = ceil_div(j.images, j.block)
-    j.units = j.blocks * j.segments
-    partial = np.empty(j.groups * j.units * 2 * j.width)
-    numbers = np.empty(j.groups * NUMBERS * j.width, np.float32)
-    j.partial, j.numbers = <double *>PyArray_DATA(<ndarray>partial), <float *>PyArray_DATA(<ndarray>numbers)
-    j.moments, j.scale = <lk_moments_fn>best_row(LK_MOMENTS, types).fn, <lk_scaling_fn>best_row(LK_SCALE, types).fn
-    j.slope_sums = <lk_slopes_fn>best_row(LK_SLOPE_SUMS, types).fn
-    j.slopes = <lk_slopes_fn>best_row(LK_SLOPES, types).fn
-    threads = threads_for(threads, (3.0 + 2 * j.backward + (1 + j.backward) * j.summed) * x.size * item)
-    with nogil:
-        run(&j, threads)
+
+    cdef Job job
+    cdef int threads
+    cdef bint has_y
+    cdef list arrays  # all whose memory the job has
+
+    def __cinit__(self, str types, ndarray x not None, ndarray y, weight, bias, mean not None, variance not None,
+                  double epsilon, int threads, *, ndarray dy=None, sums=None, products=None, bint given=False,
+                  float limit=0, ndarray add=None, ndarray result=None):
+        cdef Job *j = &self.job
+        cdef int64_t channels = mean.size, item = WIDTHS[types]
+        cdef list arrays = [array for array in (x, y, dy, add, result) if array is not None]
+        cdef object partial, numbers
+        cdef ndarray a
+        if (result is None) == (dy is not None and add is not None) or (result is not None and limit == 0):
+            raise ValueError("batch_norm: result, expected with dy, add and limit")
+        j.by_column = x.ndim == 4 and x.shape[3] > 1
+        for a in arrays:
+            if a.ndim != 4 or (<object>a).shape != (<object>x).shape or a.itemsize != item:
+                raise ValueError(f"batch_norm: {a.dtype} of shape {(<object>a).shape} beside {(<object>x).shape}, expected four "
+                                 f"axes, elements of {types}")
+            j.by_column = j.by_column or (a.strides[2] != item and a.shape[2] > 1)
+        for a in arrays:
+            if a.shape[3] > 1 and a.strides[3] != item:
+                raise ValueError("batch_norm: neither pixels nor channels are contiguous")
+        self.has_y, j.block = y is not None, 1
+        if x.size == 0:  # no groups
+            return
+        j.images, j.groups, j.pixels, j.width = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
+        j.channels, j.item, j.epsilon, j.limit, j.given, j.backward = channels, item, epsilon, limit, given, dy is not None
+        if not (j.groups - 1) * j.width < channels <= j.groups * j.width:
+            raise ValueError(f"batch_norm: {channels} channels in {j.groups} groups of {j.width}")
+        j.x = axes_of(x)
+        j.to = j.x if y is None else axes_of(y)
+        j.dy = j.x if dy is None else axes_of(dy)
+        j.summed = add is not None
+        j.more = axes_of(add) if j.summed else j.x
+        j.result = j.x if result is None else axes_of(result)
+        j.weight = NULL if weight is None else numbers_by_channel("weight", weight, channels)
+        j.bias = NULL if bias is None else numbers_by_channel("bias", bias, channels)
+        j.mean, j.variance = (numbers_by_channel("mean", mean, channels),
+                              numbers_by_channel("variance", variance, channels))
+        if j.backward:
+            j.sums, j.products = numbers_by_channel("sums", sums, channels), numbers_by_channel("products", products, channels)
+        j.segment = min(j.pixels, max(<int64_t>MIN_PIXELS, (COLUMNS if j.by_column else SEGMENT) // j.width))
+        j.segments = ceil_div(j.pixels, j.segment)
+        j.block = 1 if j.by_column else images_of_unit(j.pixels, j.images)
+        j.blocks = ceil_div(j.images, j.block)
+        j.units = j.blocks * j.segments
+        partial = np.empty(j.groups * j.units * 2 * j.width)
+        numbers = np.empty(j.groups * NUMBERS * j.width, np.float32)
+        j.partial, j.numbers = <double *>PyArray_DATA(<ndarray>partial), <float *>PyArray_DATA(<ndarray>numbers)
+        j.moments, j.scale = <lk_moments_fn>best_row(LK_MOMENTS, types).fn, <lk_scaling_fn>best_row(LK_SCALE, types).fn
+        j.slope_sums = <lk_slopes_fn>best_row(LK_SLOPE_SUMS, types).fn
+        j.slopes = <lk_slopes_fn>best_row(LK_SLOPES, types).fn
+        self.threads = threads_for(threads, (3.0 + 2 * j.backward + (1 + j.backward) * j.summed) * x.size * item)
+        self.arrays = [*arrays, weight, bias, mean, variance, sums, products, partial, numbers]
+
+    cdef Units units_of(self, int64_t first, int64_t last) except *:
+        """Those of images from one up to another, whole units."""
+        cdef Units units
+        cdef const Job *j = &self.job
+        if not 0 <= first <= last <= j.images or first % j.block or (last % j.block and last != j.images):
+            raise ValueError(f"batch_norm: images {first} to {last} of {j.images}, expected multiples of {j.block}")
+        units.job, units.first = j, first // j.block * j.segments
+        units.count = ceil_div(last, j.block) * j.segments - units.first
+        return units
+
+    def run(self):
+        """All of it."""
+        if self.job.groups:
+            with nogil:
+                run(&self.job, self.threads)
+
+    def begin(self):
+        """What comes before `measure` of the first part."""
+        begin_all(&self.job)
+
+    def measure(self, int64_t first, int64_t last):
+        """Take up the statistics of some images, or what their gradients sum up to; each image once."""
+        cdef Units units = self.units_of(first, last)
+        if units.count and (self.job.backward or not self.job.given):
+            with nogil:
+                share_out(<int>min(self.threads, self.job.groups * units.count), measured_share, &units)
+
+    def combine(self):
+        """Make the statistics, or the gradients of weight and bias, of all that was measured."""
+        cdef int64_t group
+        for group in range(self.job.groups):
+            combine(&self.job, group)
+
+    def apply(self, int64_t first, int64_t last, ndarray into=None):
+        """Write the results of some images to their place in `y`, or to `into`, which has no others."""
+        cdef Units units = self.units_of(first, last)
+        cdef Job j = self.job
+        if into is not None:
+            if into.ndim != 4 or (<object>into).shape != (last - first, j.groups, j.pixels, j.width) or into.itemsize != j.item:
+                raise ValueError(f"batch_norm: {into.dtype} of shape {(<object>into).shape} for images {first} to {last}")
+            if into.strides[3 if j.by_column else 2] != j.item and j.width * j.pixels > 1:
+                raise ValueError("batch_norm: neither pixels nor channels are contiguous")
+            j.to = axes_of(into)
+            j.to.at -= first * j.to.image
+        elif not self.has_y:
+            raise ValueError("batch_norm: nowhere to write results to")
+        units.job = &j
+        if units.count:
+            with nogil:
+                share_out(<int>min(self.threads, j.groups * units.count), applied_share, &units)
+
+
+def batch_norm(str types, ndarray x not None, ndarray y not None, *arguments, **options):
+    """All of `BatchNorm`, whose parameters it has, in one go."""
+    BatchNorm(types, x, y, *arguments, **options).run()
