@@ -15,11 +15,14 @@ os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
 os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
 
 from layoutkit._core.runtime import registry, team
+from layoutkit.choosing import packaged
 
 team.assume(max(4, os.cpu_count() or 1))  # regions of several threads, also where there is one processor
 
 # Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
 WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]
+
+NEAREST = packaged._nearest  # what `reference_costs` stands in for
 
 EMULATED = registry.isas(emulated=True)  # sets of processors that this one is not
 
@@ -83,12 +86,16 @@ turnstile = Turnstile(os.environ["PYTEST_XDIST_TESTRUNUID"]) if "PYTEST_XDIST_WO
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """No garbage is looked for among the million objects that modules and tests are: neither now nor later."""
-    gc.disable()
+    """No garbage is looked for among the million objects that modules and tests are: neither now nor later.
+
+    The collector stays enabled: functions of dask leave it for ever as it is when they are imported.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(0)
     try:
         return (yield)
     finally:
-        gc.enable()
+        gc.set_threshold(*thresholds)
         gc.freeze()
 
 
@@ -113,6 +120,23 @@ def no_profile(monkeypatch):
 
     monkeypatch.setattr(machine_profile, "measure_once", lambda table: False)
     monkeypatch.setattr(decision_files, "MAX_FILES", 0)
+
+
+@pytest.fixture(autouse=True)
+def reference_costs(monkeypatch):
+    """Whatever processor this is, plans are made by the table of the reference, so that a choice can be asserted."""
+
+    def nearest(isa, here):
+        path = packaged.path_of(packaged._family(isa), packaged.REFERENCE)
+        return path if path.exists() else NEAREST(isa, here)
+
+    monkeypatch.setattr(packaged, "_nearest", nearest)
+
+
+@pytest.fixture
+def measured_costs(reference_costs, monkeypatch):
+    """Plans are made by the table of the processor that is most like this one after all."""
+    monkeypatch.setattr(packaged, "_nearest", NEAREST)
 
 
 @pytest.fixture

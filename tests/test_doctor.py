@@ -15,7 +15,7 @@ from layoutkit.choosing.table import path_of, write
 
 
 def test_every_instruction_set_is_told(monkeypatch):
-    compiled = {k.isa for k in registry.kernels(all_isas=True)} - set(registry.isas(emulated=True))
+    compiled = {k.isa for k in registry.kernels(all_isas=True)} - registry.emulated()
     fates = doctor.instruction_sets()
     assert fates.keys() == compiled and fates[registry.isa()].startswith("used")
     assert {isa for isa, fate in fates.items() if fate.startswith("used")} == {
@@ -24,7 +24,7 @@ def test_every_instruction_set_is_told(monkeypatch):
 
 
 def test_the_flags_of_all_sets_are_known():
-    x86 = {k.isa for k in registry.kernels(all_isas=True)} - set(registry.isas(emulated=True)) - {"portable"}
+    x86 = {k.isa for k in registry.kernels(all_isas=True)} - registry.emulated() - {"portable"}
     assert x86 <= doctor.FLAGS.keys() or "avx2" not in x86
 
 

@@ -72,6 +72,14 @@ def test_thousands_of_calls_keep_nothing(name):
     n = 4_000 if LONG else 2_000
     for _ in range(50):
         call()
+    rounds = [kept_by(call, n)]
+    if rounds[0] >= 40_000:  # a table of Python's that has just grown does not do so again
+        rounds.append(kept_by(call, n))
+    assert min(rounds) < 40_000, f"{rounds} bytes after {n} calls each"  # no object of each call: 24 bytes or more
+
+
+def kept_by(call, n):
+    """Bytes that are there after n calls and were not before."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -79,7 +87,6 @@ def test_thousands_of_calls_keep_nothing(name):
         for _ in range(n):
             call()
         gc.collect()
-        kept = tracemalloc.get_traced_memory()[0] - before
+        return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert kept < 40_000, f"{kept} bytes after {n} calls"  # no object of each call: 24 bytes or more

@@ -86,7 +86,7 @@ def examine(checks: bool = True) -> dict[str, Any]:
 def instruction_sets() -> dict[str, str]:
     """What becomes of each instruction set that was compiled in, and why."""
     here, active = registry.isas(), registry.isa()
-    emulated = registry.isas(emulated=True)
+    emulated = registry.emulated()
     known = list(dict.fromkeys([*here, *(k.isa for k in registry.kernels(all_isas=True) if k.isa not in emulated)]))
     flags, forced = _processor_flags(), os.environ.get("LAYOUTKIT_ISA")
     return {isa: _fate(isa, here, active, flags, forced) for isa in known}

@@ -26,6 +26,9 @@ EVEN = ReorderProblem.parse("reorder 64x256x32x32 NCHW>NHWC x32 t1")
 CONV = ConvTask.parse("conv n1 c64 56x56 o64 k1x1 s1x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32 standard t1")
 
 
+pytestmark = pytest.mark.usefixtures("measured_costs")
+
+
 @pytest.fixture
 def kept(cache_dir):
     """Keeps a profile as that of this machine: factors on that which the constants of estimates are of."""

@@ -20,7 +20,7 @@ def profile(file) -> MachineProfile:
 
 
 @pytest.fixture(autouse=True)
-def undecided(cache_dir):
+def undecided(cache_dir, measured_costs):
     packaged._nearest.cache_clear()
     yield
     packaged._nearest.cache_clear()

@@ -11,6 +11,7 @@ from random_cases import convolutions, deciding, integers, transposed
 from random_cases.deciding import let_one_decide
 
 import layoutkit as lk
+from layoutkit.choosing import packaged
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.ranking import rank
 from layoutkit.convolutions.algorithms.staged import Staged
@@ -118,8 +119,10 @@ def test_what_cannot_win_on_tile_units_is_no_candidate():
 
 
 @pytest.mark.parametrize("types", ["bf16", "u8s8_u8"])
-def test_first_layers_are_staged(types):
+def test_first_layers_are_staged(types, monkeypatch):
     """On a processor whose other bfloat16 multiplies at a quarter of float32's rate, as one with tiles does."""
+    intel = packaged.path_of("avx512_amx", "intel-6-207")
+    monkeypatch.setattr(packaged, "_nearest", lambda isa, here: intel)
     with using_isa(ISA):
         task = ConvTask.parse(f"conv n1 c3 224x224 o64 k7x7 s2x2 p3+3,3+3 d1x1 g1 NHWC>NHWC {types} standard t1")
         assert rank(task)[0].candidate.name.startswith("folded staged ")

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import inf, log
 from pathlib import Path
-from statistics import fmean
 
 from .._core.runtime import registry
 from . import machine_profile, shipped, tuning
@@ -83,7 +82,7 @@ def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
 def _apart(a: Mapping[str, float], b: Mapping[str, float]) -> float:
     """How different two machines are, by the figures that both have."""
     both = a.keys() & b.keys()
-    return fmean(abs(log(a[name]) - log(b[name])) for name in both) if both else inf
+    return sum(abs(log(a[name]) - log(b[name])) for name in both) / len(both) if both else inf
 
 
 @lru_cache(64)

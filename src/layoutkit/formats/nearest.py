@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +22,7 @@ def near(word: Any, known: Iterable[str], meant: Mapping[str, str] | None = None
         return ""
     meant = meant or {}
     spelt = {name.lower(): name for name in (*meant, *known)}
-    found = difflib.get_close_matches(word[:64].strip().lower(), spelt, 1, CLOSE)
+    found = _matches(word[:64].strip().lower(), spelt, 1)
     return meant.get(spelt[found[0]], spelt[found[0]]) if found else ""
 
 
@@ -59,4 +58,10 @@ def _recased(text: str) -> Iterable[str]:
 @lru_cache(64)
 def _close(text: str, names: tuple[str, ...]) -> list[str]:
     known = {name.lower(): name for name in (*ORDERS, *names)}
-    return [known[letters] for letters in difflib.get_close_matches(text[:64].lower(), known, 3, CLOSE)]
+    return [known[letters] for letters in _matches(text[:64].lower(), known, 3)]
+
+
+def _matches(text: str, known: Iterable[str], count: int) -> list[str]:
+    import difflib  # only where there is an error to be told: importing layoutkit stays cheap
+
+    return difflib.get_close_matches(text, list(known), count, CLOSE)

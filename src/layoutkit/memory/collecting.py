@@ -22,9 +22,9 @@ def collection_paused() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    _pausing.add(get_ident())
-    gc.disable()
     try:
+        _pausing.add(get_ident())
+        gc.disable()
         yield
     finally:
         gc.enable()

@@ -6,6 +6,7 @@ from conftest import fewer
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
+from oracle.runtime import saturates
 
 import layoutkit as lk
 
@@ -73,7 +74,8 @@ def test_other_runtimes_run_it(tmp_path):
         session = runtime.InferenceSession(tmp_path / "q.onnx", providers=["CPUExecutionProvider"])
         (theirs,) = session.run(None, {"x": x})
         (ours,) = lk.onnx.load(tmp_path / "q.onnx", threads=1).run(x).values()
-        assert np.abs(ours - theirs).max() < 0.02 * np.abs(theirs).max(), method
+        most = 0.1 if saturates() else 0.02  # ours are held to float64 above; here, that others load what is written
+        assert np.abs(ours - theirs).max() < most * np.abs(theirs).max(), method
 
 
 def test_tolerance_decides_what_stays():

@@ -77,6 +77,12 @@ def isas(emulated=False):
     return [name for i in runs if (name := lk_isa_name(i).decode()) in have]
 
 
+def emulated():
+    """Names of the instruction sets that were compiled in only for tests, whether or not this CPU can emulate them."""
+    names = {lk_isa_name(i).decode() for i in range(LK_ISA_COUNT) if lk_isa_emulated(i)}
+    return names & {k.isa for k in kernels(all_isas=True)}
+
+
 def tiles():
     """What becomes of the processor's tile unit: "none", if it has none, "used" or "refused", by the operating system."""
     if not lk_has_tiles():
