@@ -246,7 +246,7 @@ def test_an_attempt_is_all_or_a_share(name, threads):
     src, dst, shape = lk.Layout("NCHW"), lk.Layout("nhwC16c"), (3, 35, 40, 41)
     x = np.arange(3 * 35 * 40 * 41, dtype=np.uint32).reshape(shape)
     want = lk.reorder(x, src, dst)
-    run = program(ReorderProblem(src, dst, shape, 4, threads).contiguous(), name, bytes(4))
+    run = program(ReorderProblem(src, dst, shape, 4, threads).transfer(), name, bytes(4))
     y = np.full_like(want, 9)
     seconds, share = run.attempt(x, y, threads, 1e3, 0.0, *learning.RATIOS)
     assert share == 1 and seconds > 0 and np.array_equal(y, want)

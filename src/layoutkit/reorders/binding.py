@@ -157,7 +157,7 @@ def decide(call: Call, read_next: bool = False) -> Decision:
         return Decision(bound)
     threads = useful_threads(prod(box.shape) * array.itemsize if call.at is not None else nbytes, call.threads)
     move = transfer(call, src, dst, box)
-    problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
+    problem = ReorderProblem.of(move, threads)
     ranked = choices(problem)
     if read_next:
         ranked = problem.read_next(ranked)

@@ -15,13 +15,14 @@ from math import prod
 from ..choosing.machine import caches, last_level_cache
 from ..choosing.machine_profile import scale
 from .costs import COSTS, INNER, MEMORY, SHARED, Counts, SlabCounts, WindowCounts
-from .loops import LINE_BYTES
+from .loops import LINE_BYTES, Loop
 from .nest import Nest
 from .slabs import Slab
 from .variants import Variant
 from .windows import WindowSteps
 
 MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
+SHORT_ROW = 8  # elements: gathers go by columns where rows are shorter
 TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
@@ -75,9 +76,9 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
         return Counts(1, lines=n0 * n1 / LINE_BYTES, elements=nest.fused.rows.indices)
     if width > 8:
         return Counts(1, rows=n0 * n1, lines=n0 * n1 * width / LINE_BYTES)
-    if nest.family == "gather":
-        return Counts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
+    if nest.family == "gather":
+        return _of_gather(*nest.tile, width, lanes)
     if nest.family == "joined":
         return _of_joined(n0, n1, width, lanes)
     if nest.fused:  # runs of the destination are stored one by one
@@ -93,6 +94,17 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
         lanes = 16 // width if width <= 2 else lanes  # in tiles of 16 bytes each way
         kind, count = "tails", -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0
     return Counts(1)._replace(**{f"{kind}{8 * width}": count})
+
+
+def _of_gather(rows: Loop, row: Loop, width: int, lanes: int) -> Counts:
+    """Rows of elements, or columns where these are longer; by vectors where the source has none or one between them,
+    backwards too, or repeats one. See move_gather.inc."""
+    if row.n < SHORT_ROW < rows.n:
+        rows, row = row, rows
+    elements, step = rows.n * row.n, abs(row.src)
+    if row.dst == width and step in (0, width, 2 * width) and row.n > lanes:
+        return Counts(1, rows=rows.n, lines=elements * (width + step) / 2 / LINE_BYTES)
+    return Counts(1, elements=elements)
 
 
 def _of_joined(columns: int, rows: int, width: int, lanes: int) -> Counts:

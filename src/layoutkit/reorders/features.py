@@ -5,26 +5,24 @@ from __future__ import annotations
 from math import prod
 
 from ..choosing.features import KIND, log
-from ..formats.layout import Layout
 from .loops import Loop, merge
 from .nests import digits
 from .pieces import Side, pieces
+from .program import Transfer
 
 MAX_PIECES = 32  # of a reorder; one of more pieces has no features, as no other is comparable
 
 
-def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
-    """The loops of the largest region of a reorder, outermost in the destination first.
+def loops_of(t: Transfer) -> list[Loop]:
+    """The loops of the largest region of a reorder of whole tensors, outermost in the destination first.
 
     Raises
     ------
     ValueError
         It is cut into more than `MAX_PIECES`.
     """
-    s = digits(src, [width * x for x in src.axis_strides(shape)])
-    d = digits(dst, [width * x for x in dst.axis_strides(shape)])
     loops, left = [], MAX_PIECES
-    for n, a, b in zip(shape, s, d):
+    for n, a, b in zip(t.box.shape, digits(t.src, t.src_strides), digits(t.dst, t.dst_strides)):
         if len(a) == 1 and len(b) == 2:
             n = max(n, b[0].unit)  # the pads of a single block are written with its elements
         if n > 1:
@@ -35,9 +33,9 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     return merge(loops)
 
 
-def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[float, ...]:
-    """The features of a reorder of elements of `width` bytes."""
-    loops = loops_of(src, dst, shape, width)
+def reorder_features(t: Transfer, threads: int) -> tuple[float, ...]:
+    """The features of a reorder."""
+    loops, width = loops_of(t), t.width
     nbytes = width * prod(x.n for x in loops)
     dst_loop = next((x for x in loops[::-1] if x.dst == width), None)
     src_loop = next((x for x in loops if x.src == width), None)

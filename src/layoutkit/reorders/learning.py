@@ -27,8 +27,7 @@ def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer
     def build(name: str) -> Program | None:
         return program(move, name, pad) if suits_alignment(name, move) else None
 
-    as_measured = move == problem.contiguous()
-    return plans.put(key, Learner(ranked, build, problem.threads, problem if as_measured else None))
+    return plans.put(key, Learner(ranked, build, problem.threads, problem if problem.is_of(move) else None))
 
 
 class LearningCall:

@@ -15,7 +15,7 @@ from ..choosing.plan import Plan, planner
 from ..choosing.problem import Candidate, Choice, Description
 from ..choosing.threads import check_threads
 from ..memory.arrays import as_array, check_out, contiguous_strides
-from .binding import Call, bind_conversion, box_and_shape, conversion_key, decide, layout_argument, resolved
+from .binding import Call, Decision, bind_conversion, box_and_shape, conversion_key, decide, layout_argument, resolved
 from .convert import Numbers, types
 from .pairs import packed_of
 from .problem import ReorderProblem, in_words, useful_threads
@@ -40,7 +40,7 @@ def _plan(
     packed = packed_of(numbers.dtype)
     box, physical, _ = box_and_shape(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
-    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as in `bind`
+    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)
     title, moved, element = problem.key, problem.work, str(array.dtype)
     if numbers.change(array.dtype):
         t = types(array.dtype, numbers.dtype, what)
@@ -51,7 +51,10 @@ def _plan(
         title, element = conversion_key(problem, t), t.words
         lines, run = Lines(), None if numbers.beta and to is None else _bound_conversion(call)
     else:
-        run, name, lines = _bound_reorder(call)
+        decision = decide(call)
+        problem = decision.bound.problem or problem
+        title, moved = problem.key, problem.work
+        run, name, lines = _bound_reorder(call, decision)
         ranked = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # that which runs first
 
     def facts(verbose: bool) -> Iterator[str]:
@@ -74,9 +77,9 @@ class Lines(NamedTuple):
     learnt: tuple[str, ...] = ()
 
 
-def _bound_reorder(call: Call):
+def _bound_reorder(call: Call, decision: Decision):
     """What a plan runs on arrays like those of a call, the name of its variant, and lines about it."""
-    bound, move, name, learner = decide(call)
+    bound, move, name, learner = decision
     if move is None:
         return None, "", Lines()
     array, what = call.array, bound.what

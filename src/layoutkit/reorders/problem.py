@@ -1,4 +1,4 @@
-"""A reorder as a problem: between contiguous arrays of two layouts, on so many threads."""
+"""A reorder as a problem: between arrays of two layouts, contiguous or of exact strides, on so many threads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import numpy as np
 from .._core.nests.reorder import Program
 from .._core.runtime import registry
 from ..choosing.best import choices
-from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
+from ..choosing.keys import LAYOUT, NUMBER, THREADS, numbers, parts, sizes
 from ..choosing.machine_profile import scale
 from ..choosing.model import parses
 from ..choosing.problem import Candidate, Choice, Problem
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
+from ..memory.spans import of_array
 from .box import Box
 from .costs import INNER, LEAST_LINE_NS, MEMORY
 from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
@@ -31,13 +32,15 @@ from .pieces import Side, pieces
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
 from .variants import CACHED_VARIANTS, VARIANTS, Variant
+from .views import Strides, as_arrays, by_strides, extent_of
 from .windows import window_steps
 
 SMALL_BYTES = 1 << 18  # below it a second thread costs more than it saves
 TIE = 1000  # each variant is estimated 1 / TIE longer than the one before, so that ties keep their order
 MEMORY_THREADS = 1.5  # the most that threads gain when memory is the limit
 MAX_REGIONS = 64  # whose nests are counted; reorders of more are estimated as one nest of single elements
-KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
+_STRIDES = f"(?:0|-?{NUMBER})(?:,(?:0|-?{NUMBER})){{0,30}}"
+KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT})(?: by ({_STRIDES})>({_STRIDES}))? x(8|16|32|64|128)"
 _KEY = f"{KEY}(?: ({THREADS}))?"
 
 
@@ -61,17 +64,28 @@ def in_words(shape: Sequence[int], element: str, src: Layout, dst: Layout, threa
 
 @dataclass(frozen=True)
 class ReorderProblem(Problem):
-    """A tensor of logical `shape`, elements of `width` bytes, from one dense layout to another."""
+    """A tensor of logical `shape`, elements of `width` bytes, from one dense layout to another.
+
+    `strides` of the axes of source and destination, in bytes; None: those of contiguous arrays.
+    """
 
     src: Layout
     dst: Layout
     shape: tuple[int, ...]
     width: int
     threads: int
+    strides: tuple[Strides, Strides] | None = None
+
+    @classmethod
+    def of(cls, t: Transfer, threads: int) -> ReorderProblem:
+        """The problem of a transfer: between whole arrays, of other layouts perhaps, which take about as long."""
+        (src, dst), strides = as_arrays((t.src, t.dst), t.box.shape, (t.src_strides, t.dst_strides), t.width)
+        return cls(src, dst, t.box.shape, t.width, threads, strides)
 
     def __str__(self) -> str:
         extents = "x".join(map(str, self.shape))
-        return f"reorder {extents} {key(self.src)}>{key(self.dst)} x{8 * self.width}"
+        by = ">".join(",".join(map(str, side)) for side in self.strides or ())
+        return f"reorder {extents} {key(self.src)}>{key(self.dst)}{f' by {by}' * bool(by)} x{8 * self.width}"
 
     @property
     def key(self) -> str:
@@ -91,26 +105,39 @@ class ReorderProblem(Problem):
     @property
     def footprint(self) -> int:
         """Bytes of source and destination, pads included."""
-        return self.width * sum(prod(side.full_shape(self.shape)) for side in (self.src, self.dst))
+        return sum(self._extents)
+
+    @property
+    def _extents(self) -> tuple[int, int]:
+        """Bytes of source and of destination, pads and what is between elements included."""
+        t = self.transfer()
+        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
+        read, written = (extent_of(layout, self.shape, by, self.width, LINE_BYTES) for layout, by in sides)
+        return read, written
 
     @classmethod
     def parse(cls, text: str) -> ReorderProblem:
         """The problem whose key `text` is, on one thread if it says none; ValueError if it is none."""
-        extents, src, dst, bits, threads = parts(text, _KEY, "a reorder, such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
+        extents, src, dst, read, written, bits, threads = parts(
+            text, _KEY, "a reorder, such as 'reorder 1x64x56x56 NCHW>NHWC x32'"
+        )
         shape = numbers(extents) if extents else ()
-        problem = cls(Layout(src), Layout(dst), shape, int(bits) // 8, int((threads or "t1")[1:]))
-        if not problem.src.rank == problem.dst.rank == len(shape):
-            raise ValueError(f"not a reorder: {text!r}; its shape and layouts do not fit together")
+        strides = (_integers(read), _integers(written)) if read else None
+        problem = cls(Layout(src), Layout(dst), shape, int(bits) // 8, int((threads or "t1")[1:]), strides)
+        axes = len(problem.src.factors), len(problem.dst.factors)
+        fits = not strides or axes == tuple(map(len, strides))
+        if not (problem.src.rank == problem.dst.rank == len(shape) and fits):
+            raise ValueError(f"not a reorder: {text!r}; its shape, layouts and strides do not fit together")
         return problem
 
     def features(self) -> tuple[float, ...]:
         """Its features, for the cost model."""
-        return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
+        return reorder_features(self.transfer(), self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
         """The variants that may be the fastest at this level of memory: within the caches few of them, in memory all
         but windows."""
-        t, level = self.contiguous(), level_of(self.footprint)
+        t, level = self.transfer(), level_of(self.footprint)
         threads: float = self.threads
         if level == MEMORY:
             threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
@@ -141,11 +168,11 @@ class ReorderProblem(Problem):
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
         """A function that returns how a variant moves elements, as a key of `COSTS` of this level, and the counts; None
         if the variant is no candidate."""
-        t, full = self.contiguous(), self.dst.full_shape(self.shape)
+        t, full = self.transfer(), self.dst.full_shape(self.shape)
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
         slabs = slabs_of(self.shape, full, *sides, self.width) if level == MEMORY else []
-        vector, nbytes = vector_bytes(registry.isa()), self.width * prod(full)
+        vector, nbytes = vector_bytes(registry.isa()), self._extents[1]
         simple = has_few_regions(self.shape, *sides)
 
         @cache
@@ -177,18 +204,36 @@ class ReorderProblem(Problem):
 
         return count
 
-    def contiguous(self) -> Transfer:
-        """The transfer between contiguous arrays, which is what measuring times."""
-        strides = [contiguous_strides(layout, self.shape, self.width) for layout in (self.src, self.dst)]
-        return Transfer(self.src, self.dst, self.width, strides[0], strides[1], Box.all_of(self.shape))
+    def transfer(self) -> Transfer:
+        """The transfer of whole arrays, which is what measuring times."""
+        src, dst = self.strides or (contiguous_strides(x, self.shape, self.width) for x in (self.src, self.dst))
+        return Transfer(self.src, self.dst, self.width, src, dst, Box.all_of(self.shape))
+
+    def is_of(self, t: Transfer) -> bool:
+        """Whether a transfer is exactly what measuring times."""
+        own = self.transfer()
+        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
+        read, written = (by_strides(layout, self.shape, strides).strides for layout, strides in sides)
+        return t._replace(src=self.src, dst=self.dst, src_strides=read, dst_strides=written) == own
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
-        """A function that turns a program into a call on contiguous arrays, which are allocated here."""
-        dtype = np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
-        a, b = (empty(x.physical_shape(self.shape), dtype, "measure") for x in (self.src, self.dst))
-        for x in (a, b):  # touch every page, so that none is faulted in later
-            x[...] = np.ones((), dtype)
+        """A function that turns a program into a call on arrays of these strides, which are allocated here."""
+        t, dtype = self.transfer(), np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
+        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
+        a, b = (_allocated(layout.physical_shape(self.shape), strides, dtype) for layout, strides in sides)
         return lambda run: partial(run, a, b, self.threads)
+
+
+def _allocated(shape: tuple[int, ...], strides: Strides, dtype: np.dtype) -> np.ndarray:
+    """An array of these byte strides in memory whose pages have all been touched, so that none is faulted in later."""
+    span = of_array(shape, strides, dtype.itemsize)
+    memory = empty((span.hi - span.lo,), np.dtype(np.uint8), "measure")
+    memory[...] = 1
+    return np.ndarray(shape, dtype, memory, -span.lo, strides)
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 parses("reorder", f"{KEY} {THREADS}")(ReorderProblem.parse)
@@ -198,5 +243,5 @@ def best_program(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, s
     """The program of a whole tensor by the best variant on one thread, for operations that reorder as a part of their
     work."""
     t = Transfer(src, dst, width, src_strides, dst_strides, Box.all_of(shape))
-    problem = ReorderProblem(src, dst, shape, width, 1)
+    problem = ReorderProblem.of(t, 1)
     return program(t, problem.read_next(choices(problem))[0].candidate.name, bytes(width))
