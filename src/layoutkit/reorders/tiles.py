@@ -90,8 +90,8 @@ def _gather(rest: list[Loop], dst_loop: Loop, src: int, dst: int, width: int, va
     second = min(rest, key=lambda x: abs(x.dst if near else x.src), default=SINGLE_STEP)
     others = tuple(x for x in rest if x is not second)
     prefetch_bytes = MIN_PREFETCH_BYTES if 0 < dst_loop.src <= MAX_PREFETCH_STRIDE_BYTES else 0
-    nests = []
-    for outer, part, first in cut(second, -(-second.n // MIN_TASKS)):
+    nests, parts = [], -(-MIN_TASKS // prod(x.n for x in others))
+    for outer, part, first in cut(second, -(-second.n // parts)):
         at = src + first * second.src, dst + first * second.dst
         nests.append(Nest("gather", 8 * width, (*others, outer), (part, dst_loop), *at, prefetch_bytes, valid=valid))
     return nests
