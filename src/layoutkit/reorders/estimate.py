@@ -57,7 +57,10 @@ def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: fl
     """How the nests of a variant move elements, as a key of `COSTS`, and counts, for vectors of `vector` bytes; `more`:
     bytes that are written besides, or brought from beyond the inner caches."""
     b = variant.blocking
-    key = variant.name if b.fused else "panels" if b.panel else _plain(variant)
+    if all(nest.family == "runs" for nest in nests):
+        key = "runs"
+    else:
+        key = variant.name if b.fused else "panels" if b.panel else _plain(variant)
     total = [*Counts(0, lines=more / LINE_BYTES)]
     for nest in nests:
         calls = prod(x.n for x in nest.loops)
@@ -74,11 +77,13 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
         return Counts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
     if nest.family == "runs" and nest.fused:
         return Counts(1, lines=n0 * n1 / LINE_BYTES, elements=nest.fused.rows.indices)
+    lanes = max(1, vector // width)
+    if nest.family == "gather" and not nest.valid and (width <= 8 or not nest.tile[1].src):
+        return _of_gather(*nest.tile, width, lanes)
     if width > 8:
         return Counts(1, rows=n0 * n1, lines=n0 * n1 * width / LINE_BYTES)
-    lanes = max(1, vector // width)
     if nest.family == "gather":
-        return _of_gather(*nest.tile, width, lanes)
+        return Counts(1, elements=n0 * n1)
     if nest.family == "joined":
         return _of_joined(n0, n1, width, lanes)
     if nest.fused:  # runs of the destination are stored one by one
@@ -102,9 +107,9 @@ def _of_gather(rows: Loop, row: Loop, width: int, lanes: int) -> Counts:
     if row.n < SHORT_ROW < rows.n:
         rows, row = row, rows
     elements, step = rows.n * row.n, abs(row.src)
-    if row.dst == width and step in (0, width, 2 * width) and row.n > lanes:
-        return Counts(1, rows=rows.n, lines=elements * (width + step) / 2 / LINE_BYTES)
-    return Counts(1, elements=elements)
+    if row.dst == width and step in (0, width, 2 * width) and (row.n > lanes or not step):
+        return Counts(1, rows=rows.n, lines=elements * (width + step) / LINE_BYTES)
+    return Counts(1, near=elements) if step < LINE_BYTES else Counts(1, elements=elements)
 
 
 def _of_joined(columns: int, rows: int, width: int, lanes: int) -> Counts:

@@ -172,7 +172,7 @@ class ReorderProblem(Problem):
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
         slabs = slabs_of(self.shape, full, *sides, self.width) if level == MEMORY else []
-        vector, nbytes = vector_bytes(registry.isa()), self._extents[1]
+        vector, (read, written) = vector_bytes(registry.isa()), self._extents
         simple = has_few_regions(self.shape, *sides)
 
         @cache
@@ -189,17 +189,19 @@ class ReorderProblem(Problem):
             if variant.windows:
                 return counted_windows(windows) if windows else None
             if variant.slabs:
-                return counted_slabs(slabs[0], self.width * prod(self.shape), nbytes) if slabs else None
+                return counted_slabs(slabs[0], self.width * prod(self.shape), written) if slabs else None
             of, padded = nests(b if b.fused else VARIANTS["store allxall"].blocking)  # others have the same tiles
             families = {nest.family for nest in of if nest.fused}
             if (b.fused and not families) or (b.joined and "joined" not in families):  # as another variant does
                 return None
             if families == {"runs"} and variant.name != "fused x1024":  # runs are the same in all fused variants
                 return None
-            more = nbytes
+            more = (read + written) / 2
+            if level == MEMORY and not variant.stream:  # what is written is read before
+                more = (read + 2 * written) / 3
             if level == INNER:  # the pads that nests do not write with elements
                 some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
-                more = (nbytes - self.width * prod(self.shape)) * some
+                more = self.width * (prod(full) - prod(self.shape)) * some
             return counted_tiles(of, vector, variant, more)
 
         return count

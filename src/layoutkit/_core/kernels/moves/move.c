@@ -127,7 +127,13 @@ LK_INLINE void move_wide(char *d, const char *s, int64_t valid, const char *pad,
 LK_INLINE void repeat_wide(char *d, const char *s, int64_t n, const int bytes, int stream)
 {
     char v[LK_VB];
-    for (int k = 0; k < LK_VB; k += bytes)
+    memcpy(v, s, bytes);
+    if (n <= 8) { /* a vector that is loaded waits for the stores that it was put together by */
+        for (int64_t j = 0; j < n; j++)
+            memcpy(d + j * bytes, v, bytes);
+        return;
+    }
+    for (int k = bytes; k < LK_VB; k += bytes)
         memcpy(v + k, s, bytes);
     repeat_vector(d, v, n * bytes, bytes, stream);
 }
