@@ -41,6 +41,54 @@ enum { MASKED = 1 };
 enum { MASKED = 0 };
 #endif
 
+/* Copies n <= 16 bytes, by parts that overlap; memory behind them is not touched. */
+LK_INLINE void copy_bytes(char *d, const char *s, int n)
+{
+    if (n >= 8) {
+        uint64_t first, last;
+        memcpy(&first, s, 8), memcpy(&last, s + n - 8, 8);
+        memcpy(d, &first, 8), memcpy(d + n - 8, &last, 8);
+    } else if (n >= 4) {
+        uint32_t first, last;
+        memcpy(&first, s, 4), memcpy(&last, s + n - 4, 4);
+        memcpy(d, &first, 4), memcpy(d + n - 4, &last, 4);
+    } else if (n >= 2) {
+        uint16_t first, last;
+        memcpy(&first, s, 2), memcpy(&last, s + n - 2, 2);
+        memcpy(d, &first, 2), memcpy(d + n - 2, &last, 2);
+    } else if (n) {
+        *d = *s;
+    }
+}
+
+/* The first n <= 16 bytes at p, then zeros. In registers: a vector that is loaded waits for stores of its parts. */
+typedef uint64_t lk_two __attribute__((vector_size(16)));
+LK_INLINE lk_two load_bytes(const char *p, int n)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t low = 0, high = 0;
+    if (n >= 8) {
+        memcpy(&low, p, 8);
+        if (n > 8) {
+            memcpy(&high, p + n - 8, 8);
+            high >>= 8 * (16 - n);
+        }
+    } else if (n >= 4) {
+        uint32_t first, last;
+        memcpy(&first, p, 4), memcpy(&last, p + n - 4, 4);
+        low = first | (uint64_t)last << 8 * (n - 4);
+    } else if (n) { /* the first, one of the middle, and the last */
+        const unsigned char *of = (const unsigned char *)p;
+        low = of[0] | (uint64_t)of[n / 2] << 8 * (n / 2) | (uint64_t)of[n - 1] << 8 * (n - 1);
+    }
+    return (lk_two){low, high};
+#else
+    lk_two v = {};
+    memcpy(&v, p, n);
+    return v;
+#endif
+}
+
 /* Copies n <= LK_VB bytes; memory behind them is not touched. */
 LK_INLINE void copy_part(char *d, const char *s, int n)
 {
@@ -50,18 +98,13 @@ LK_INLINE void copy_part(char *d, const char *s, int n)
 #else
     if (n >= LK_VB) {
         memcpy(d, s, LK_VB);
-        return;
+    } else if (n >= 16) {
+        lk_two first, last;
+        memcpy(&first, s, 16), memcpy(&last, s + n - 16, 16);
+        memcpy(d, &first, 16), memcpy(d + n - 16, &last, 16);
+    } else {
+        copy_bytes(d, s, n);
     }
-    if (LK_VB > 16 && n & 16)
-        memcpy(d, s, LK_VB > 16 ? 16 : 0), d += 16, s += 16;
-    if (n & 8)
-        memcpy(d, s, 8), d += 8, s += 8;
-    if (n & 4)
-        memcpy(d, s, 4), d += 4, s += 4;
-    if (n & 2)
-        memcpy(d, s, 2), d += 2, s += 2;
-    if (n & 1)
-        *d = *s;
 #endif
 }
 
