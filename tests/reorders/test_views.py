@@ -29,10 +29,11 @@ X = np.zeros((2, 16, 9, 8), np.float32)
     (X, X.copy(), "reorder 2x16x9x8 NCHW>NCHW x32"),
     (np.zeros((2, 9, 8, 16), np.float32).transpose(0, 3, 1, 2), X.copy(), "reorder 2x16x9x8 NHWC>NCHW x32"),
     (X, np.zeros((16, 9, 8, 2), np.float32).transpose(3, 0, 1, 2), "reorder 2x16x9x8 NCHW>CHWN x32"),
-    (X[:, ::2, ::-1], X[:, ::2].copy(), "reorder 2x8x9x8 NCHW>NCHW x32"),  # rows of adjacent elements
+    (X[:, :, ::-1], X.copy(), "reorder 2x16x9x8 NCHW>NCHW x32"),  # directions but that of rows do not count
+    (X[:, ::2], X[:, ::2].copy(), "reorder 2x8x9x8 NCHW>NCHW by 4608,576,32,4>2304,288,32,4 x32"),
     (X[..., ::-1], X.copy()[..., ::-1], "reorder 2x16x9x8 NCHW>NCHW x32"),
     (X[..., ::-1], np.zeros((2, 9, 8, 16), np.float32).transpose(0, 3, 1, 2), "reorder 2x16x9x8 NCHW>NHWC x32"),
-    (X[:, :1].transpose(2, 1, 0, 3), X[:, :1].copy().transpose(2, 1, 0, 3), "reorder 9x1x2x8 HCNW>HCNW x32"),
+    (X[:1].transpose(2, 0, 1, 3), X[:1].copy().transpose(2, 0, 1, 3), "reorder 9x1x16x8 HCNW>HCNW x32"),
     (X[..., ::-1], X.copy(), "reorder 2x16x9x8 NCHW>NCHW by 4608,288,32,-4>4608,288,32,4 x32"),
     (X[..., ::2], X[..., ::2].copy(), "reorder 2x16x9x4 NCHW>NCHW by 4608,288,32,8>2304,144,16,4 x32"),
     (np.broadcast_to(X[:, :1], X.shape), X.copy(), "reorder 2x16x9x8 NHWC>NCHW by 4608,32,4,0>4608,288,32,4 x32"),

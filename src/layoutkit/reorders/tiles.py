@@ -87,7 +87,9 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
 
 def _gather(rest: list[Loop], dst_loop: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
     near = abs(dst_loop.src) < LINE_BYTES  # if not, rows that read the same lines follow one another
-    second = min(rest, key=lambda x: abs(x.dst if near else x.src), default=SINGLE_STEP)
+    least = min((abs(x.dst if near else x.src) for x in rest), default=0)
+    close = [x for x in rest if abs(x.dst if near else x.src) <= max(least, LINE_BYTES)]
+    second = max(close, key=lambda x: x.n, default=SINGLE_STEP)
     others = tuple(x for x in rest if x is not second)
     prefetch_bytes = MIN_PREFETCH_BYTES if 0 < dst_loop.src <= MAX_PREFETCH_STRIDE_BYTES else 0
     nests, parts = [], -(-MIN_TASKS // prod(x.n for x in others))

@@ -2,7 +2,7 @@
 
 The axes of a view may be in any order, reversed, with gaps or repeated. Sorted by their strides most of them are those
 of an array in another layout, for which costs are known: an array of shape (N, H, W, C) that is seen as NCHW moves as
-NHWC does. Where the elements of rows are not adjacent the strides themselves are part of the problem.
+NHWC does. Where there are gaps between elements, or some are repeated, the strides themselves are part of the problem.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class Sorted(NamedTuple):
         moving = [(axis.dim, stride) for axis, stride in zip(self.axes, self.strides) if axis.extent > 1]
         return moving[-1] if moving else (-1, 0)
 
+    def is_contiguous(self, shape: Sequence[int], width: int) -> bool:
+        """Whether the strides are those of a contiguous array, but for their directions."""
+        expected = contiguous_strides(self.layout, shape, width)
+        return all(axis.extent == 1 or abs(s) == t for axis, s, t in zip(self.axes, self.strides, expected))
+
 
 def by_strides(layout: Layout, shape: Sequence[int], strides: Strides) -> Sorted:
     """An array of `layout` with the axes of more than one element in the order of their strides, unless blocks of a
@@ -49,16 +54,14 @@ def by_strides(layout: Layout, shape: Sequence[int], strides: Strides) -> Sorted
 def as_arrays(
     layouts: tuple[Layout, Layout], shape: tuple[int, ...], strides: tuple[Strides, Strides], width: int
 ) -> tuple[tuple[Layout, Layout], tuple[Strides, Strides] | None]:
-    """The layouts of source and destination in the order of their byte strides, and these strides; None where the
-    elements of rows are adjacent, so that it moves like arrays of these layouts."""
+    """The layouts of source and destination in the order of their byte strides, and these strides; None where they are
+    those of contiguous arrays, in any direction but that of a row that is turned."""
     if all(contiguous_strides(of, shape, width) == by for of, by in zip(layouts, strides)):
         return layouts, None
     src, dst = (by_strides(of, shape, by) for of, by in zip(layouts, strides))
     (src_dim, src_step), (dst_dim, dst_step) = src.row, dst.row
-    adjacent = abs(src_step) in (0, width) and abs(dst_step) in (0, width)
-    turned = src_dim == dst_dim and src_step != dst_step
-    repeated = any(axis.extent > 1 and not stride for axis, stride in zip(src.axes, src.strides))
-    plain = adjacent and not turned and not repeated
+    turned = src_dim == dst_dim and src_step == -dst_step != 0
+    plain = not turned and src.is_contiguous(shape, width) and dst.is_contiguous(shape, width)
     return (src.layout, dst.layout), None if plain else (src.strides, dst.strides)
 
 
