@@ -459,7 +459,7 @@ cdef class PixelRows(Executor):
         cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, b_bytes, row, row0 = self.tiles.row(s.first)
         cdef int64_t pending, max_pending = MAX_PENDING_BYTES // (self.nr * self.sum_item)  # rows; first without its epilogue
         cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.tap_bytes()
-        cdef int64_t rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
+        cdef int64_t rows_end = self.tiles.end(stop - 1)
         cdef bint masked = self.tiles.padded and not self.gather, last, follows
         # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.tiles.padded
@@ -480,10 +480,10 @@ cdef class PixelRows(Executor):
                 tile.to_prefetch_bytes = ceil_div(b_bytes, (s.last - s.first) * 64) * 64
             tile.to_prefetch = tile.b + b_bytes + (t - s.first) * tile.to_prefetch_bytes
             if next_rows:
-                i = self.tiles.height(t) * run_bytes
+                i = (self.tiles.end(t) - row) * run_bytes
                 tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + s.x_row[row - row0] + i
             for i in range(t, stop):
-                tile.rows = <int>self.tiles.height(i)
+                tile.rows = <int>(self.tiles.end(i) - row)
                 tile.row, tile.c_row = s.x_row + (row - row0), s.y_row + (row - row0)
                 tile.mask = s.mask + (i - s.first) * self.taps + tap if masked else NULL
                 if s.adds_left_out and tap == 0:

@@ -17,6 +17,7 @@ cdef class PixelTiles:
     cdef int64_t max_block_tiles
     cdef bint by_pixels              # threads have blocks of their own
     cdef int64_t rows_at_once        # rows that an instruction multiplies: tiles that are not listed have multiples of it
+    cdef int64_t units, units_over   # of as many rows: of every tile that is not listed, and those that are left for all
     cdef double whole, narrow        # cycles of a tile that is not listed, on average: of a panel, of the last one
     cdef int64_t *begin              # the first task of each thread, and the end of the last
     cdef int64_t inside[2]           # along the width, the outputs [first, last) that read no padding
@@ -33,7 +34,7 @@ cdef class PixelTiles:
     cdef double *cycles_before_last  # of the last one
 
     cdef int64_t row(self, int64_t tile) noexcept nogil
-    cdef int64_t height(self, int64_t tile) noexcept nogil
+    cdef int64_t end(self, int64_t tile) noexcept nogil
     cdef int64_t block(self, int64_t block) noexcept nogil
     cdef void decode(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil
     cdef double task_cycles(self, int64_t task) noexcept nogil

@@ -249,6 +249,7 @@ cdef class PixelTiles:
         cdef int64_t units = ceil_div(self.rows, self.rows_at_once), tiles = max(1, self.tiles)
         cdef int64_t rows = units // tiles * self.rows_at_once  # of most tiles, others have more
         cdef double taller = units % tiles / <double>tiles
+        self.units, self.units_over = units // tiles, units % tiles
         self.whole = self.start[rows] + self.taps * self.tap[rows]
         self.narrow = self.start_last[rows] + self.taps * self.tap_last[rows]
         if taller > 0:
@@ -315,13 +316,11 @@ cdef class PixelTiles:
         """The first row of a tile, in its period."""
         if self.listed:
             return self.first[tile % self.period_tiles]
-        return min(self.rows, self.rows_at_once * share(ceil_div(self.rows, self.rows_at_once), max(1, self.tiles), tile))
+        return min(self.rows, self.rows_at_once * (self.units * tile + self.units_over * tile // max(1, self.tiles)))
 
-    cdef int64_t height(self, int64_t tile) noexcept nogil:
-        """The rows of a tile."""
-        if not self.listed:
-            return self.row(tile + 1) - self.row(tile)
-        return self.first[tile % self.period_tiles + 1] - self.first[tile % self.period_tiles]
+    cdef int64_t end(self, int64_t tile) noexcept nogil:
+        """The row after the last one of a tile, in its period."""
+        return self.first[tile % self.period_tiles + 1] if self.listed else self.row(tile + 1)
 
     cdef int64_t block(self, int64_t block) noexcept nogil:
         """The first tile of a block. No block has tiles of two periods."""
