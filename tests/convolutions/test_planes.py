@@ -1,6 +1,7 @@
 """Planes: which rows of the padded input a tap sums, and when taps and channels fold into one loop."""
 
 from dataclasses import replace
+from math import gcd
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import layoutkit as lk
 from layoutkit import Layout
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms.planes import FEW_CHANNELS, LINE_BYTES, Planes
+from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.types import F32
 
 PIXELS = {
@@ -112,3 +114,18 @@ def test_what_planes_do_not_take_says_why(change, why):
     )
     assert Planes().supports(p) is None
     assert why in Planes().supports(replace(p, **change))
+
+
+@pytest.mark.parametrize("sizes", [
+    "90x90 o4 k7x7 s1x1 p3+3,3+3 d1x1", "30x30 o4 k3x3 s1x1 p1+1,1+1 d1x1", "126x126 o4 k3x3 s1x1 p1+1,1+1 d1x1",
+    "4x14x14 o4 k3x3x3 s1x1x1 p1+1,1+1,1+1 d1x1x1", "62x61 o4 k3x3 s2x2 p1+1,1+1 d1x1",
+])  # fmt: skip
+def test_planes_are_not_all_in_the_same_sets_of_the_cache(sizes):
+    """Those of padded images whose sizes are powers of two would be."""
+    layout = "NCDHW" if sizes.count("+") == 3 else "NCHW"
+    p = ConvTask.parse(f"conv n1 c64 {sizes} g1 {layout}>{layout} f32 standard t1").problem
+    assert gcd(Planes().padded(p, None).strides[1], 4096) <= 512
+    rng = np.random.default_rng(0)
+    x, w = numbers(rng, *p.src_shape), numbers(rng, p.oc, p.ic, *p.kernel)
+    want = reference.conv(x, w, None, p.stride, p.padding, p.dilation, p.groups)
+    np.testing.assert_array_equal(run(p, x, w), want)

@@ -10,7 +10,7 @@ all channels side by side, and a tile sums over all taps and channels in one loo
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .sums import FilterSums, filter_by_taps, seconds_of
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
 MAX_PHASES = 64  # of a row in the copy
+SET_BYTES = 4096  # addresses a multiple of this apart fall into the same set of L1
+APART_BYTES = 256  # that planes are apart in L1, if fewer rows of zeros than the next number do that
+SPREADING_ROWS = 4
 FEW_CHANNELS = 32  # of a group: with at most so many, taps and channels are folded into one loop
 
 
@@ -70,8 +73,11 @@ class Planes(FilterSums):
         row = width * before, width * inside, width * behind + fill
         each = p.ic * phases if folds else phases  # rows of the copy for one of the input
         above, within, below = (each * n for n in copy.rows)
-        rows = above, within, below
         phase, high = sum(row), each * sum(row)
+        if not folds:  # more zeros where the planes of all channels would fall into the same sets of L1
+            below += each * min(range(SPREADING_ROWS), key=lambda n: max(APART_BYTES, gcd(
+                sum(copy.planes) * ((above + within + below) * phase + n * high), SET_BYTES)))  # fmt: skip
+        rows = above, within, below
         deep = sum(rows) * phase
         plane = sum(copy.planes) * deep
         image, channel = (plane, phases * phase) if folds else (p.ic * plane, plane)
