@@ -78,7 +78,7 @@ class ReorderProblem(Problem):
 
     @classmethod
     def of(cls, t: Transfer, threads: int) -> ReorderProblem:
-        """The problem of a transfer: between whole arrays, of other layouts perhaps, which take about as long."""
+        """The problem of a transfer: as between whole arrays, whose layouts may be others."""
         (src, dst), strides = as_arrays((t.src, t.dst), t.box.shape, (t.src_strides, t.dst_strides), t.width)
         return cls(src, dst, t.box.shape, t.width, threads, strides)
 
