@@ -121,7 +121,7 @@ def test_what_planes_do_not_take_says_why(change, why):
     "4x14x14 o4 k3x3x3 s1x1x1 p1+1,1+1,1+1 d1x1x1", "62x61 o4 k3x3 s2x2 p1+1,1+1 d1x1",
 ])  # fmt: skip
 def test_planes_are_not_all_in_the_same_sets_of_the_cache(sizes):
-    """Those of padded images whose sizes are powers of two would be."""
+    """Those whose bytes with padding are a multiple of 4096 would be, or nearly so."""
     layout = "NCDHW" if sizes.count("+") == 3 else "NCHW"
     p = ConvTask.parse(f"conv n1 c64 {sizes} g1 {layout}>{layout} f32 standard t1").problem
     assert gcd(Planes().padded(p, None).strides[1], 4096) <= 512

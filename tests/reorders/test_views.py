@@ -79,10 +79,10 @@ def test_a_problem_is_of_the_same_places(case):
 
 def test_what_repeated_elements_take_counts_once():
     layout, shape = Layout("NCHW"), (2, 3, 4, 5)
-    assert extent_of(layout, shape, (240, 80, 20, 4), 4, 64) == 480
-    assert extent_of(layout, shape, (480, 160, 40, 8), 4, 64) == 960
-    assert extent_of(layout, shape, (1 << 20, 1 << 16, 1 << 12, 256), 4, 64) == 120 * 64
-    assert extent_of(layout, shape, (80, 0, 20, 4), 4, 64) == 160
+    assert extent_of(layout, shape, (240, 80, 20, 4), 4) == 480
+    assert extent_of(layout, shape, (480, 160, 40, 8), 4) == 960
+    assert extent_of(layout, shape, (1 << 20, 1 << 16, 1 << 12, 256), 4) == 120 * 64
+    assert extent_of(layout, shape, (80, 0, 20, 4), 4) == 160
 
 
 @pytest.mark.parametrize(

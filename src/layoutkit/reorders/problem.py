@@ -110,9 +110,7 @@ class ReorderProblem(Problem):
     @property
     def _extents(self) -> tuple[int, int]:
         """Bytes of source and of destination, pads and what is between elements included."""
-        t = self.transfer()
-        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
-        read, written = (extent_of(layout, self.shape, by, self.width, LINE_BYTES) for layout, by in sides)
+        read, written = (extent_of(layout, self.shape, by, self.width) for layout, by in self.transfer().sides)
         return read, written
 
     @classmethod
@@ -213,16 +211,13 @@ class ReorderProblem(Problem):
 
     def is_of(self, t: Transfer) -> bool:
         """Whether a transfer is exactly what measuring times."""
-        own = self.transfer()
-        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
-        read, written = (by_strides(layout, self.shape, strides).strides for layout, strides in sides)
-        return t._replace(src=self.src, dst=self.dst, src_strides=read, dst_strides=written) == own
+        read, written = (by_strides(layout, self.shape, strides).strides for layout, strides in t.sides)
+        return t._replace(src=self.src, dst=self.dst, src_strides=read, dst_strides=written) == self.transfer()
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
         """A function that turns a program into a call on arrays of these strides, which are allocated here."""
-        t, dtype = self.transfer(), np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
-        sides = (t.src, t.src_strides), (t.dst, t.dst_strides)
-        a, b = (_allocated(layout.physical_shape(self.shape), strides, dtype) for layout, strides in sides)
+        dtype = np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
+        a, b = (_allocated(x.physical_shape(self.shape), strides, dtype) for x, strides in self.transfer().sides)
         return lambda run: partial(run, a, b, self.threads)
 
 

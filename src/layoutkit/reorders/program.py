@@ -36,6 +36,11 @@ class Transfer(NamedTuple):
     box: Box
     phase: int = 0
 
+    @property
+    def sides(self) -> tuple[tuple[Layout, tuple[int, ...]], tuple[Layout, tuple[int, ...]]]:
+        """Layout and strides of the source, and of the destination."""
+        return (self.src, self.src_strides), (self.dst, self.dst_strides)
+
     def __str__(self) -> str:
         return f"reorder {self.src} -> {self.dst} of {self.box.shape}"
 

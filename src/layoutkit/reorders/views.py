@@ -1,4 +1,4 @@
-"""Views of arrays as problems: layouts in the order of their strides, and strides where no layout has rows like these.
+"""Views of arrays as problems: layouts in the order of their strides, and strides that are no contiguous array's.
 
 The axes of a view may be in any order, reversed, with gaps or repeated. Sorted by their strides most of them are those
 of an array in another layout, for which costs are known: an array of shape (N, H, W, C) that is seen as NCHW moves as
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..formats.layout import Axis, Layout
 from ..memory.arrays import contiguous_strides
+from .loops import LINE_BYTES
 
 Strides = tuple[int, ...]
 
@@ -65,9 +66,9 @@ def as_arrays(
     return (src.layout, dst.layout), None if plain else (src.strides, dst.strides)
 
 
-def extent_of(layout: Layout, shape: Sequence[int], strides: Strides, width: int, line: int) -> int:
+def extent_of(layout: Layout, shape: Sequence[int], strides: Strides, width: int) -> int:
     """Bytes of the lines that hold the elements of a view, roughly; those of repeated elements count once."""
-    nbytes, step = width, line
+    nbytes, step = width, LINE_BYTES
     for axis, stride in zip(layout.axes(shape), strides):
         if axis.extent > 1 and stride:
             nbytes *= axis.extent

@@ -25,13 +25,12 @@ from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import cycles_of
-from .sums import FilterSums, filter_by_taps, seconds_of
+from .sums import SET_BYTES, FilterSums, filter_by_taps, seconds_of
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
 MAX_PHASES = 64  # of a row in the copy
-SET_BYTES = 4096  # addresses a multiple of this apart fall into the same set of L1
-APART_BYTES = 256  # that planes are apart in L1, if fewer rows of zeros than the next number do that
-SPREADING_ROWS = 4
+APART_BYTES = 256  # planes of channels whose distances in L1 are multiples of less do not evict one another ..
+MAX_MORE_ROWS = 3  # .. which so many more rows of zeros in each plane may bring about
 FEW_CHANNELS = 32  # of a group: with at most so many, taps and channels are folded into one loop
 
 
@@ -74,9 +73,8 @@ class Planes(FilterSums):
         each = p.ic * phases if folds else phases  # rows of the copy for one of the input
         above, within, below = (each * n for n in copy.rows)
         phase, high = sum(row), each * sum(row)
-        if not folds:  # more zeros where the planes of all channels would fall into the same sets of L1
-            below += each * min(range(SPREADING_ROWS), key=lambda n: max(APART_BYTES, gcd(
-                sum(copy.planes) * ((above + within + below) * phase + n * high), SET_BYTES)))  # fmt: skip
+        if not folds:
+            below += each * _more_rows(sum(copy.planes) * (above + within + below) * phase, sum(copy.planes) * high)
         rows = above, within, below
         deep = sum(rows) * phase
         plane = sum(copy.planes) * deep
@@ -107,6 +105,11 @@ class Planes(FilterSums):
         at = (k * p.dilation[-1] - p.padding[-1][0] for k in range(p.kernel[-1]))
         columns = tuple(i // step + i % step * apart for i in at)
         return core.Planes(nest, p.ic // p.groups, columns, _folds(p), by_channel(p))
+
+
+def _more_rows(plane: int, row: int) -> int:
+    """How many rows of zeros, of so many bytes each, keep planes of channels from falling into the same sets of L1."""
+    return min(range(MAX_MORE_ROWS + 1), key=lambda n: max(APART_BYTES, gcd(plane + n * row, SET_BYTES)))
 
 
 def _phases(p: ConvProblem) -> int:
