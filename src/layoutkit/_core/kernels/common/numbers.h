@@ -15,7 +15,7 @@ LK_INLINE void store_reals(char *p, vf v, int n)
     if (n == LK_LANES)
         *(vf *)p = v;
     else
-        store_lanes(p, v, (1u << n) - 1);
+        store_first(p, v, n);
 }
 
 #if LK_BITS == 64

@@ -159,7 +159,8 @@ LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && 
 /* Whether there are totals: of chunks, or for the one variant of end_rows that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
-    return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->positive));
+    const int cut = tail && (!CUTS(SUMS) || g->accumulate);
+    return chunked || (!ROUNDS && !NARROWS(g) && (cut || g->positive));
 }
 
 /* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, the residual, or what C holds. */
@@ -305,6 +306,20 @@ LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const
     return k;
 }
 
+/* The last steps, whose rows of B are at b. */
+LK_INLINE void end_steps(vf *acc, const vf *total, const int adds, const int chunked, const lk_gemm *g, const char *const *p,
+                         const int64_t k, const real *b, const int64_t ldb, const int tail, const int mr, const int nv,
+                         const vf flip)
+{
+    const real *bu[END_STEPS];
+#pragma GCC unroll 4
+    for (int u = 0; u < END_STEPS; u++) {
+        bu[u] = b + u * ldb;
+        LK_PIN_ADDRESS(bu[u]);
+    }
+    last_steps(acc, total, adds, chunked, g, p, k, bu, tail, mr, nv, flip);
+}
+
 LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const int flips)
 {
     const int tail = g->cols % LK_LANES;
@@ -369,19 +384,57 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
                     step(acc, p, k, r.b, mr, nv, flip);
                 k = unrolled_steps(acc, p, k, unrolled, &r, g, mr, nv, flip);
                 if (last) {
-                    const real *bu[END_STEPS];
-#pragma GCC unroll 4
-                    for (int u = 0; u < END_STEPS; u++) {
-                        bu[u] = r.b + u * r.ldb;
-                        LK_PIN_ADDRESS(bu[u]);
-                    }
-                    last_steps(acc, total, adds, chunked, g, p, k, bu, tail, mr, nv, flip);
+                    end_steps(acc, total, adds, chunked, g, p, k, r.b, r.ldb, tail, mr, nv, flip);
                     return;
                 }
             } while (k < stop);
         }
     }
     end(acc, total, adds, chunked, g, mr, nv);
+}
+
+/* Whether a sum is one chunk of taps that all rows read, each a run of k: that needs few instructions beside its steps, which
+ * short sums would notice. */
+LK_INLINE int is_plain(const lk_gemm *g)
+{
+    return !g->mask && g->blocks == 1 && !g->b_tap && !by_chunks(g, g->taps * g->kb_last);
+}
+
+LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, const int flips)
+{
+    const int tail = g->cols % LK_LANES, adds = has_totals(g, 0, tail);
+    const int64_t bytes = LK_ITEM * g->kb_last, steps = g->taps * g->kb_last;
+    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
+    const int long_sum = LK_VB < 64 || steps >= LK_UNROLL * mr; /* as in micro_kernel */
+    const int64_t *const next = long_sum ? g->next_c_row : NULL;
+    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
+                .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
+    if (g->to_prefetch_bytes > 64)
+        r.fetch_bytes = (g->to_prefetch_bytes / (64 * (steps / LK_UNROLL + 1)) + 1) * 64;
+#if LK_KR == 4
+    const vf flip = splat(flips ? (real)g->flip : 0);
+#else
+    const vf flip = {};
+#endif
+    vf acc[MAX_MR * 2];
+    TOTAL(total);
+    const char *p[MAX_MR];
+    if (!long_sum)
+        prefetch_rows(g, mr, nv);
+    begin(acc, total, adds, 0, g, tail, mr, nv);
+    point_to_rows(p, g, mr);
+    for (int64_t t = 0; t < g->taps; t++) {
+        int64_t k = g->tap[t];
+        const int64_t unrolled = k + bytes - (t == last_tap ? LK_ITEM * END_STEPS : 0);
+        for (; (unrolled - k) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, r.b += r.ldb)
+            step(acc, p, k, r.b, mr, nv, flip);
+        k = unrolled_steps(acc, p, k, unrolled, &r, g, mr, nv, flip);
+        if (t == last_tap) {
+            end_steps(acc, total, adds, 0, g, p, k, r.b, r.ldb, tail, mr, nv, flip);
+            return;
+        }
+    }
+    end(acc, total, adds, 0, g, mr, nv);
 }
 
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
@@ -394,6 +447,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
         else \
             micro_kernel(g, MR, NV, LK_KR == 4); \
     }
+#define PLAIN_TILE(MR, NV) \
+    static void plain_tile_##MR##x##NV(const lk_gemm *g) { micro_kernel_plain(g, MR, NV, LK_KR == 4); }
 #define TILE_BY_ROWS(MR, NV) \
     static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
 #define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
@@ -408,14 +463,27 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
 #else
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
 #endif
+/* Those that most tiles of large images are, which have short sums. */
+#if LK_VB == 64 && LK_BITS == 64
+#define TALL(X) X(6, 1) X(6, 2) X(6, 3) X(6, 4)
+#elif LK_VB == 64
+#define TALL(X) X(12, 1) X(12, 2) X(6, 3) X(6, 4)
+#elif LK_VB == 32
+#define TALL(X) X(6, 1) X(6, 2) X(4, 3)
+#else
+#define TALL(X) X(6, 1) X(6, 2)
+#endif
 SIZES(TILE)
 #if LK_KR == 1
+TALL(PLAIN_TILE)
 SIZES(TILE_BY_ROWS)
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+#define PLAIN_ENTRY(MR, NV) [2][NV - 1][MR - 1] = plain_tile_##MR##x##NV,
 #else
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
+#define PLAIN_ENTRY(MR, NV)
 #endif
-static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
+static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(PLAIN_ENTRY)};
 
 /* The register tiles: rows x columns. */
 #if LK_VB == 64 && LK_BITS == 64
@@ -436,11 +504,16 @@ static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
 #define TILES(X) X(6, 8)
 #endif
 
+LK_INLINE void run(const lk_gemm *g)
+{
+    const int vectors = (g->cols + LK_LANES - 1) / LK_LANES - 1, rows = g->rows - 1;
+    if (LK_KR == 1 && !g->b_row && tiles[2][vectors][rows] && is_plain(g))
+        tiles[2][vectors][rows](g);
+    else
+        tiles[g->b_row != 0][vectors][rows](g);
+}
 #define KERNEL(MR, NR) \
-    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) \
-    { \
-        tiles[g->b_row != 0][(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); \
-    }
+    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { run(g); }
 TILES(KERNEL)
 
 #define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR, LK_TILE(LK_STR(LK_KIND))),
