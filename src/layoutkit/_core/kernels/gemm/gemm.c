@@ -405,8 +405,9 @@ LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, 
     const int tail = g->cols % LK_LANES, adds = has_totals(g, 0, tail);
     const int64_t bytes = LK_ITEM * g->kb_last, steps = g->taps * g->kb_last;
     const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
-    const int long_sum = LK_VB < 64 || steps >= LK_UNROLL * mr; /* as in micro_kernel */
-    const int64_t *const next = long_sum ? g->next_c_row : NULL;
+    const int long_sum = steps >= LK_UNROLL * mr; /* as in micro_kernel */
+    /* rows of C that are half a line are found by the hardware: prefetches of them only delay the loads after them */
+    const int64_t *const next = LK_VB == 64 && long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
                 .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
     if (g->to_prefetch_bytes > 64)
@@ -419,7 +420,7 @@ LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, 
     vf acc[MAX_MR * 2];
     TOTAL(total);
     const char *p[MAX_MR];
-    if (!long_sum)
+    if (LK_VB == 64 && !long_sum)
         prefetch_rows(g, mr, nv);
     begin(acc, total, adds, 0, g, tail, mr, nv);
     point_to_rows(p, g, mr);
