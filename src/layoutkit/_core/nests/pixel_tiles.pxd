@@ -37,6 +37,7 @@ cdef class PixelTiles:
     cdef int64_t end(self, int64_t tile) noexcept nogil
     cdef int64_t block(self, int64_t block) noexcept nogil
     cdef void decode(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil
+    cdef double cycles_between(self, int64_t first, int64_t last) noexcept nogil
     cdef double task_cycles(self, int64_t task) noexcept nogil
     cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef int list_pixels(self) except -1

@@ -4,9 +4,9 @@ A tile skips the taps that are padding for all of its rows. So the pixels of sma
 they read, and cut into tiles where that costs the least. The order is a snake: along the width of one class of image
 rows, then back along that of the next, so that neighbours share taps wherever a tile begins.
 
-A task is a tile and a panel of output channels; tasks are ordered by group, block of tiles, panel, and tile. Threads
-share them by cost, so that they end together although tiles skip taps and the last panel may be narrow. If there are
-few tasks, tiles get fewer rows where otherwise a thread would have no work.
+A task is a tile and a panel of output channels; tasks are ordered by block of tiles, group, panel, and tile: groups that
+are narrow share cache lines. Threads share them by cost, so that they end together although tiles skip taps and the last
+panel may be narrow. If there are few tasks, tiles get fewer rows where otherwise a thread would have no work.
 
 Threads share pixels, by blocks of their own, rather than panels if that is asked for: what one of them writes it then
 reads itself in the next layer, and it takes long to write a line of cache that another core holds.
@@ -329,14 +329,13 @@ cdef class PixelTiles:
 
     cdef void decode(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil:
         """Decode a task."""
-        cdef int64_t rest = task % (self.panels * self.tiles), first, count
-        group[0] = task // (self.panels * self.tiles)
-        first = rest // self.panels  # a tile of the block
+        cdef int64_t each = self.groups * self.panels, first = task // each, count, rest  # first: a tile of the block
         block[0] = (first // self.period_tiles * self.period_blocks
                     + share_of(self.period_tiles, self.period_blocks, first % self.period_tiles))
         first = self.block(block[0])
         count = self.block(block[0] + 1) - first
-        rest -= first * self.panels
+        rest = task - first * each
+        group[0], rest = rest // (self.panels * count), rest % (self.panels * count)
         panel[0], tile[0] = rest // count, first + rest % count
 
     cdef double task_cycles(self, int64_t task) noexcept nogil:
@@ -345,23 +344,26 @@ cdef class PixelTiles:
         if task == self.groups * self.panels * self.tiles:
             if not self.listed:
                 return self.groups * self.tiles * ((self.panels - 1) * self.whole + self.narrow)
-            return self.groups * (self.rows // self.period_rows) * (
-                (self.panels - 1) * self.cycles_before[self.period_tiles] + self.cycles_before_last[self.period_tiles])
+            return self.groups * (self.rows // self.period_rows) * self.cycles_between(0, self.period_tiles)
         self.decode(task, &group, &block, &panel, &tile)
         first, last = self.block(block), self.block(block + 1)
         if not self.listed:
-            return ((group * self.tiles + first) * ((self.panels - 1) * self.whole + self.narrow)
+            return ((self.groups * first + group * (last - first)) * ((self.panels - 1) * self.whole + self.narrow)
                     + panel * (last - first) * self.whole
                     + (tile - first) * (self.whole if panel + 1 < self.panels else self.narrow))
         of_period = first // self.period_tiles
         first, last, tile = (first - of_period * self.period_tiles, last - of_period * self.period_tiles,
                              tile - of_period * self.period_tiles)
-        of_period += group * (self.rows // self.period_rows)
-        return (of_period * ((self.panels - 1) * self.cycles_before[self.period_tiles] + self.cycles_before_last[self.period_tiles])
-                + (self.panels - 1) * self.cycles_before[first] + self.cycles_before_last[first]
-                + panel * (self.cycles_before[last] - self.cycles_before[first])
+        of_period *= self.groups
+        return (of_period * self.cycles_between(0, self.period_tiles) + self.groups * self.cycles_between(0, first)
+                + group * self.cycles_between(first, last) + panel * (self.cycles_before[last] - self.cycles_before[first])
                 + (self.cycles_before[tile] - self.cycles_before[first] if panel + 1 < self.panels
                    else self.cycles_before_last[tile] - self.cycles_before_last[first]))
+
+    cdef double cycles_between(self, int64_t first, int64_t last) noexcept nogil:
+        """The cycles of listed tiles [first, last) of a period, of all panels of a group."""
+        return ((self.panels - 1) * (self.cycles_before[last] - self.cycles_before[first])
+                + self.cycles_before_last[last] - self.cycles_before_last[first])
 
     cdef int64_t share_begin(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
         """Where a part of tasks [first, end) begins, if all parts are to take equally long."""
