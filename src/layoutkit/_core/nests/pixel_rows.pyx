@@ -33,6 +33,7 @@ from .staged_rows cimport StagedRows
 import_array()
 
 cdef enum:
+    MAX_STEPS = 2560          # of a sum, whose offsets are listed
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
 
 
@@ -125,6 +126,7 @@ cdef class PixelRows(Executor):
     cdef int64_t x_run              # contiguous bytes of a row that are read, at most
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap               # offsets
+    cdef int64_t *step              # of every step, or NULL
     cdef int64_t *x_row             # of a period, see `PixelTiles.offsets`, where pixels are listed
     cdef int64_t *y_row
     cdef uint32_t *mask
@@ -223,6 +225,8 @@ cdef class PixelRows(Executor):
                     t += 1
         if self.stages:
             memcpy(self.tap, staged.tap, sizeof(int64_t) * self.taps)
+        if self.taps > 1 and self.kr == 1 and (self.blocks == 1 or self.stages) and not gather and self.depth <= MAX_STEPS:
+            self.list_steps()
         if tiles.listed:
             self.x_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
             self.y_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
@@ -231,7 +235,19 @@ cdef class PixelRows(Executor):
                 raise MemoryError(f"convolution: tables of {tiles.period_rows} pixels")
             tiles.period_offsets(self.x_stride, self.y_stride, self.x_row, self.y_row, self.mask)
 
+    cdef int list_steps(self) except -1:
+        """Find the offset of each step of a sum, from tap to tap."""
+        cdef int64_t t, k, run = self.depth // self.taps
+        self.step = <int64_t *>calloc(max(1, self.depth), sizeof(int64_t))
+        if self.step == NULL:
+            raise MemoryError(f"convolution: tables of {self.depth} steps")
+        for t in range(self.taps):
+            for k in range(run):
+                self.step[t * run + k] = self.tap[t] + k * self.unit_bytes
+        return 0
+
     def __dealloc__(self):
+        free(self.step)
         free(self.tap)
         free(self.x_row)
         free(self.y_row)
@@ -316,7 +332,7 @@ cdef class PixelRows(Executor):
             s.after = epilogue[0]
             if adds:
                 s.after.add = NULL
-        tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
+        tile.tap, tile.step, tile.zero, tile.flip = self.tap, self.step, self.zero, self.flip
         if self.integers:  # the padding holds the zero point, which is in the epilogue
             memset(zeros, epilogue.x_zero, self.x_run + self.kr)
             tile.zero = zeros

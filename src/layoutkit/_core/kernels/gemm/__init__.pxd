@@ -11,6 +11,7 @@ cdef extern from "gemm/gemm.h" nogil:
         const char *a
         const int64_t *row
         const int64_t *tap
+        const int64_t *step
         const uint32_t *mask
         const void *zero
         int64_t taps, blocks, block_stride, kb, kb_last, chunk, period

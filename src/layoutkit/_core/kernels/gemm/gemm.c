@@ -283,6 +283,15 @@ typedef struct {
     const int64_t *next, *next_end;
 } reader;
 
+/* Prefetches a part of what comes next. */
+LK_INLINE void prefetch_on(reader *r, const lk_gemm *g, const int nv)
+{
+    for (const char *stop = MIN(r->fetch + r->fetch_bytes, r->fetch_end); r->fetch < stop; r->fetch += 64)
+        __builtin_prefetch(r->fetch, 0, 2);
+    if (r->next < r->next_end)
+        prefetch_row(g, r->next++, nv);
+}
+
 /* Steps from k to `end`, LK_UNROLL at a time; returns `end`. */
 LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const int64_t end, reader *r, const lk_gemm *g,
                                  const int mr, const int nv, const vf flip)
@@ -298,10 +307,7 @@ LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const
             step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
         }
         r->b += LK_UNROLL * r->ldb;
-        for (const char *stop = MIN(r->fetch + r->fetch_bytes, r->fetch_end); r->fetch < stop; r->fetch += 64)
-            __builtin_prefetch(r->fetch, 0, 2);
-        if (r->next < r->next_end)
-            prefetch_row(g, r->next++, nv);
+        prefetch_on(r, g, nv);
     }
     return k;
 }
@@ -393,50 +399,79 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
     end(acc, total, adds, chunked, g, mr, nv);
 }
 
-/* Whether a sum is one chunk of taps that all rows read, each a run of k: that needs few instructions beside its steps, which
- * short sums would notice. */
-LK_INLINE int is_plain(const lk_gemm *g)
+#if LK_KR == 1
+/* The offsets of a run of k. */
+enum { MAX_RUN = 256 };
+#define RUN_4(k) LK_ITEM *(k), LK_ITEM *((k) + 1), LK_ITEM *((k) + 2), LK_ITEM *((k) + 3)
+#define RUN_16(k) RUN_4(k), RUN_4((k) + 4), RUN_4((k) + 8), RUN_4((k) + 12)
+#define RUN_64(k) RUN_16(k), RUN_16((k) + 16), RUN_16((k) + 32), RUN_16((k) + 48)
+static const int64_t run[MAX_RUN] = {RUN_64(0), RUN_64(64), RUN_64(128), RUN_64(192)};
+
+/* Whether every row reads every step, each of them at an offset that is known: this takes few instructions beside the
+ * multiplications, which short runs of k would notice. */
+LK_INLINE int is_flat(const lk_gemm *g)
 {
-    return !g->mask && g->blocks == 1 && !g->b_tap && !by_chunks(g, g->taps * g->kb_last);
+    const int64_t steps = g->taps * g->kb_last;
+    if (g->b_tap || g->blocks > 1 || g->resume || (steps > g->chunk && g->period % g->chunk))
+        return 0;
+    if (g->taps > 1 ? !g->step : steps > MAX_RUN)
+        return 0;
+    uint32_t read = ~0u;
+    for (int64_t t = 0; g->mask && t < g->taps; t++)
+        read &= g->mask[t];
+    return !(~read << (32 - g->rows));
 }
 
-LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, const int flips)
+/* All steps of all taps in one loop. */
+LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
 {
-    const int tail = g->cols % LK_LANES, adds = has_totals(g, 0, tail);
-    const int64_t bytes = LK_ITEM * g->kb_last, steps = g->taps * g->kb_last;
-    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
+    const int tail = g->cols % LK_LANES;
+    const int64_t steps = g->taps * g->kb_last;
+    const int chunked = by_chunks(g, steps), adds = has_totals(g, chunked, tail);
+    const int by_rows = ends_by_rows(g, tail, g->kb_last, mr, nv);
     const int long_sum = steps >= LK_UNROLL * mr; /* as in micro_kernel */
     /* rows of C that are half a line are found by the hardware: prefetches of them only delay the loads after them */
     const int64_t *const next = LK_VB == 64 && long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
                 .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
-    if (g->to_prefetch_bytes > 64)
-        r.fetch_bytes = (g->to_prefetch_bytes / (64 * (steps / LK_UNROLL + 1)) + 1) * 64;
-#if LK_KR == 4
-    const vf flip = splat(flips ? (real)g->flip : 0);
-#else
-    const vf flip = {};
-#endif
+    const int64_t *at = g->step ? g->step : run, *const stop = at + steps;
     vf acc[MAX_MR * 2];
     TOTAL(total);
     const char *p[MAX_MR];
+    if (g->to_prefetch_bytes > 64)
+        r.fetch_bytes = (g->to_prefetch_bytes / (64 * (steps / LK_UNROLL + 1)) + 1) * 64;
     if (LK_VB == 64 && !long_sum)
         prefetch_rows(g, mr, nv);
-    begin(acc, total, adds, 0, g, tail, mr, nv);
+    begin(acc, total, adds, chunked, g, tail, mr, nv);
     point_to_rows(p, g, mr);
-    for (int64_t t = 0; t < g->taps; t++) {
-        int64_t k = g->tap[t];
-        const int64_t unrolled = k + bytes - (t == last_tap ? LK_ITEM * END_STEPS : 0);
-        for (; (unrolled - k) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, r.b += r.ldb)
-            step(acc, p, k, r.b, mr, nv, flip);
-        k = unrolled_steps(acc, p, k, unrolled, &r, g, mr, nv, flip);
-        if (t == last_tap) {
-            end_steps(acc, total, adds, 0, g, p, k, r.b, r.ldb, tail, mr, nv, flip);
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+        p[i] += g->taps > 1 ? 0 : g->tap[0];
+    for (;;) {
+        const int64_t *const part = chunked ? MIN(stop, at + g->chunk) : stop;
+        const int last = by_rows && part == stop && part - at >= END_STEPS;
+        const int64_t *const unrolled = part - (last ? END_STEPS : 0);
+        for (; (unrolled - at) % LK_UNROLL; at++, r.b += r.ldb)
+            step(acc, p, *at, r.b, mr, nv, (vf){});
+        for (; at < unrolled; at += LK_UNROLL) {
+#pragma GCC unroll 4
+            for (int u = 0; u < LK_UNROLL; u++, r.b += r.ldb) {
+                LK_PIN_ADDRESS(r.b); /* gcc would keep each u * ldb on the stack */
+                step(acc, p, at[u], r.b, mr, nv, (vf){});
+            }
+            prefetch_on(&r, g, nv);
+        }
+        if (last) {
+            end_steps(acc, total, adds, chunked, g, p, *at, r.b, r.ldb, tail, mr, nv, (vf){});
             return;
         }
+        if (at == stop)
+            break;
+        add_up(acc, total, mr, nv);
     }
-    end(acc, total, adds, 0, g, mr, nv);
+    end(acc, total, adds, chunked, g, mr, nv);
 }
+#endif
 
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
  * worse, and takes much longer. Where each unit of A is multiplied once, to flip it would take a tenth of the time. */
@@ -448,8 +483,8 @@ LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, 
         else \
             micro_kernel(g, MR, NV, LK_KR == 4); \
     }
-#define PLAIN_TILE(MR, NV) \
-    static void plain_tile_##MR##x##NV(const lk_gemm *g) { micro_kernel_plain(g, MR, NV, LK_KR == 4); }
+#define FLAT_TILE(MR, NV) \
+    static void flat_tile_##MR##x##NV(const lk_gemm *g) { micro_kernel_flat(g, MR, NV); }
 #define TILE_BY_ROWS(MR, NV) \
     static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
 #define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
@@ -464,7 +499,7 @@ LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, 
 #else
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
 #endif
-/* Those that most tiles of large images are, which have short sums. */
+/* Those that most tiles of large images are. */
 #if LK_VB == 64 && LK_BITS == 64
 #define TALL(X) X(6, 1) X(6, 2) X(6, 3) X(6, 4)
 #elif LK_VB == 64
@@ -476,15 +511,15 @@ LK_INLINE void micro_kernel_plain(const lk_gemm *g, const int mr, const int nv, 
 #endif
 SIZES(TILE)
 #if LK_KR == 1
-TALL(PLAIN_TILE)
+TALL(FLAT_TILE)
 SIZES(TILE_BY_ROWS)
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
-#define PLAIN_ENTRY(MR, NV) [2][NV - 1][MR - 1] = plain_tile_##MR##x##NV,
+#define FLAT_ENTRY(MR, NV) [2][NV - 1][MR - 1] = flat_tile_##MR##x##NV,
 #else
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
-#define PLAIN_ENTRY(MR, NV)
+#define FLAT_ENTRY(MR, NV)
 #endif
-static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(PLAIN_ENTRY)};
+static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(FLAT_ENTRY)};
 
 /* The register tiles: rows x columns. */
 #if LK_VB == 64 && LK_BITS == 64
@@ -505,16 +540,16 @@ static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(PLAIN_ENTRY)};
 #define TILES(X) X(6, 8)
 #endif
 
-LK_INLINE void run(const lk_gemm *g)
+LK_INLINE void tile_of(const lk_gemm *g)
 {
     const int vectors = (g->cols + LK_LANES - 1) / LK_LANES - 1, rows = g->rows - 1;
-    if (LK_KR == 1 && !g->b_row && tiles[2][vectors][rows] && is_plain(g))
+    if (LK_KR == 1 && !g->b_row && tiles[2][vectors][rows] && is_flat(g))
         tiles[2][vectors][rows](g);
     else
         tiles[g->b_row != 0][vectors][rows](g);
 }
 #define KERNEL(MR, NR) \
-    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { run(g); }
+    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { tile_of(g); }
 TILES(KERNEL)
 
 #define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR, LK_TILE(LK_STR(LK_KIND))),
