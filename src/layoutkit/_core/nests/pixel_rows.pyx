@@ -225,7 +225,7 @@ cdef class PixelRows(Executor):
                     t += 1
         if self.stages:
             memcpy(self.tap, staged.tap, sizeof(int64_t) * self.taps)
-        if self.taps > 1 and self.kr == 1 and (self.blocks == 1 or self.stages) and not gather and self.depth <= MAX_STEPS:
+        if self.taps > 1 and self.kr < 4 and self.depth <= MAX_STEPS and (self.blocks == 1 or self.stages) and not gather:
             self.list_steps()
         if tiles.listed:
             self.x_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))

@@ -399,7 +399,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
     end(acc, total, adds, chunked, g, mr, nv);
 }
 
-#if LK_KR == 1
+#if LK_KR != 4 /* bytes gain nothing: their steps take longer */
 /* The offsets of a run of k. */
 enum { MAX_RUN = 256 };
 #define RUN_4(k) LK_ITEM *(k), LK_ITEM *((k) + 1), LK_ITEM *((k) + 2), LK_ITEM *((k) + 3)
@@ -434,7 +434,7 @@ LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
     const int64_t *const next = LK_VB == 64 && long_sum ? g->next_c_row : NULL;
     reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
                 .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
-    const int64_t *at = g->step ? g->step : run, *const stop = at + steps;
+    const int64_t *at = g->taps > 1 ? g->step : run, *const stop = at + steps;
     vf acc[MAX_MR * 2];
     TOTAL(total);
     const char *p[MAX_MR];
@@ -510,14 +510,17 @@ LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
 #define TALL(X) X(6, 1) X(6, 2)
 #endif
 SIZES(TILE)
-#if LK_KR == 1
+#if LK_KR != 4
 TALL(FLAT_TILE)
-SIZES(TILE_BY_ROWS)
-#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
 #define FLAT_ENTRY(MR, NV) [2][NV - 1][MR - 1] = flat_tile_##MR##x##NV,
 #else
-#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
 #define FLAT_ENTRY(MR, NV)
+#endif
+#if LK_KR == 1
+SIZES(TILE_BY_ROWS)
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+#else
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
 #endif
 static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(FLAT_ENTRY)};
 
@@ -543,10 +546,13 @@ static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(FLAT_ENTRY)};
 LK_INLINE void tile_of(const lk_gemm *g)
 {
     const int vectors = (g->cols + LK_LANES - 1) / LK_LANES - 1, rows = g->rows - 1;
-    if (LK_KR == 1 && !g->b_row && tiles[2][vectors][rows] && is_flat(g))
+#if LK_KR != 4
+    if (!g->b_row && tiles[2][vectors][rows] && is_flat(g)) {
         tiles[2][vectors][rows](g);
-    else
-        tiles[g->b_row != 0][vectors][rows](g);
+        return;
+    }
+#endif
+    tiles[g->b_row != 0][vectors][rows](g);
 }
 #define KERNEL(MR, NR) \
     void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { tile_of(g); }
