@@ -84,10 +84,12 @@ typedef __m256 native;
 #endif
 #endif
 
-/* Only lanes whose bit in `mask` is set are loaded or stored; the others load as 0. */
+/* Only lanes whose bit in `mask` is set are loaded or stored; the others load as 0. store_first stores the first n, less than
+ * all of them. */
 #if defined(__AVX512F__)
 static inline vf load_lanes(const char *p, uint32_t mask) { return (vf)LK_OP(maskz_loadu)(mask, p); }
 static inline void store_lanes(char *p, vf v, uint32_t mask) { LK_OP(mask_storeu)(p, mask, (native)v); }
+static inline void store_first(char *p, vf v, const int n) { store_lanes(p, v, (1u << n) - 1); }
 #elif defined(__AVX2__)
 static inline __m256i lane_signs(uint32_t mask)
 {
@@ -101,9 +103,32 @@ static inline vf load_lanes(const char *p, uint32_t mask)
 {
     return (vf)LK_OP(maskload)((const real *)p, lane_signs(mask));
 }
+/* In parts: AMD's processors take 12 cycles for a store by a mask. */
+static inline void store_first(char *p, vf v, const int n)
+{
+    const int bytes = n * LK_ITEM;
+    __m128i part = _mm256_castsi256_si128((__m256i)v);
+    if (bytes & 16) {
+        _mm_storeu_si128((void *)p, part);
+        part = _mm256_extracti128_si256((__m256i)v, 1);
+        p += 16;
+    }
+    if (bytes & 8) {
+        _mm_storel_epi64((void *)p, part);
+        part = _mm_unpackhi_epi64(part, part);
+        p += 8;
+    }
+    if (bytes & 4)
+        _mm_storeu_si32(p, part);
+}
 static inline void store_lanes(char *p, vf v, uint32_t mask)
 {
-    LK_OP(maskstore)((real *)p, lane_signs(mask), (native)v);
+    if (mask == (1u << LK_LANES) - 1)
+        *(vf *)p = v;
+    else if (!(mask & (mask + 1)))
+        store_first(p, v, __builtin_popcount(mask));
+    else
+        LK_OP(maskstore)((real *)p, lane_signs(mask), (native)v);
 }
 #else
 static inline vf load_lanes(const char *p, uint32_t mask)
@@ -120,36 +145,13 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
         if (mask >> i & 1)
             ((real *)p)[i] = v[i];
 }
-#endif
-
-/* Stores the first n lanes of v, less than all of them. Without AVX-512 in parts: AMD's processors take 12 cycles
- * for a store by a mask. */
 static inline void store_first(char *p, vf v, const int n)
 {
-#if defined(__AVX512F__)
-    store_lanes(p, v, (1u << n) - 1);
-#elif defined(__AVX2__)
-    const int bytes = n * LK_ITEM;
-    __m128i part = _mm256_castsi256_si128((__m256i)v);
-    if (bytes & 16) {
-        _mm_storeu_si128((void *)p, part);
-        part = _mm256_extracti128_si256((__m256i)v, 1);
-        p += 16;
-    }
-    if (bytes & 8) {
-        _mm_storel_epi64((void *)p, part);
-        part = _mm_unpackhi_epi64(part, part);
-        p += 8;
-    }
-    if (bytes & 4)
-        _mm_storeu_si32(p, part);
-#else
-    real *const y = (real *)p;
     for (int i = 0; i < LK_LANES - 1; i++)
         if (i < n)
-            y[i] = v[i];
-#endif
+            ((real *)p)[i] = v[i];
 }
+#endif
 
 /* v limited below by lo, above by hi; NaN stays NaN. */
 static inline vf at_least(vf v, vf lo)
