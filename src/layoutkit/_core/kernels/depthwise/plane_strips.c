@@ -146,6 +146,23 @@ KERNEL(plane_strips_7x3, {strip_7x1x1, strip_7x2x1, strip_7x3x1}, {strip_7x1x2})
 #else
 KERNEL(plane_strips_3x2, {strip_3x1x1, strip_3x2x1}, {strip_3x1x2})
 #endif
+#if LK_VB == 32
+STRIP(5, 1, 1) STRIP(5, 2, 1) STRIP(5, 1, 2)
+STRIP(7, 1, 1)
+/* One after the other: there are registers for seven sums. */
+static void strip_7x1x2(const lk_plane_strips *s)
+{
+    lk_plane_strips plane = *s;
+    for (int i = 0; i < 2; i++) {
+        strip_7x1x1(&plane);
+        plane.x += s->x_plane, plane.y += s->y_plane, plane.w = (const real *)s->w + 7 * 7;
+        if (s->bias)
+            plane.bias = (const real *)s->bias + 1;
+    }
+}
+KERNEL(plane_strips_5x2, {strip_5x1x1, strip_5x2x1}, {strip_5x1x2})
+KERNEL(plane_strips_7x1, {strip_7x1x1}, {strip_7x1x2})
+#endif
 
 const lk_kernel LK_ROWS(plane_strips)[] = {
 #if LK_VB == 64
@@ -154,6 +171,10 @@ const lk_kernel LK_ROWS(plane_strips)[] = {
     LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x3), LK_STR(LK_REAL), LK_LANES, 7, 3 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
 #else
     LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
+#endif
+#if LK_VB == 32
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_5x2), LK_STR(LK_REAL), LK_LANES, 5, 2 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x1), LK_STR(LK_REAL), LK_LANES, 7, LK_LANES, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };
