@@ -4,7 +4,8 @@
  *
  * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed; long sums are taken in
  * chunks, and added up on the stack. Row pointers are kept there too and read once per 4 k, so there may be more rows than
- * general registers at no cost.
+ * general registers at no cost. Where all rows read all taps, the steps of all taps are one loop over their offsets: loops
+ * of few steps end too often.
  * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
  *    masks.
  */
@@ -283,6 +284,16 @@ typedef struct {
     const int64_t *next, *next_end;
 } reader;
 
+/* The reader of a sum of so many steps, which prefetches `mr` rows of C from `next` on, unless that is NULL. */
+LK_INLINE reader reader_of(const lk_gemm *g, const int64_t steps, const int64_t *next, const int mr)
+{
+    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
+                .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
+    if (g->to_prefetch_bytes > 64)
+        r.fetch_bytes = (g->to_prefetch_bytes / (64 * (steps / LK_UNROLL + 1)) + 1) * 64;
+    return r;
+}
+
 /* Prefetches a part of what comes next. */
 LK_INLINE void prefetch_on(reader *r, const lk_gemm *g, const int nv)
 {
@@ -348,10 +359,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv, const 
         prefetch_rows(g, mr, nv);
     begin(acc, total, adds, chunked, g, tail, mr, nv);
     next_chunk(&sum, g);
-    const int64_t *const next = long_sum ? g->next_c_row : NULL;
-    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
-                .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes,
-                .fetch_bytes = (g->to_prefetch_bytes / (64 * (g->taps * of_tap / LK_UNROLL + 1)) + 1) * 64};
+    reader r = reader_of(g, g->taps * of_tap, long_sum ? g->next_c_row : NULL, mr);
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
@@ -405,10 +413,9 @@ enum { MAX_RUN = 256 };
 #define RUN_4(k) LK_ITEM *(k), LK_ITEM *((k) + 1), LK_ITEM *((k) + 2), LK_ITEM *((k) + 3)
 #define RUN_16(k) RUN_4(k), RUN_4((k) + 4), RUN_4((k) + 8), RUN_4((k) + 12)
 #define RUN_64(k) RUN_16(k), RUN_16((k) + 16), RUN_16((k) + 32), RUN_16((k) + 48)
-static const int64_t run[MAX_RUN] = {RUN_64(0), RUN_64(64), RUN_64(128), RUN_64(192)};
+static const int64_t run_of_k[MAX_RUN] = {RUN_64(0), RUN_64(64), RUN_64(128), RUN_64(192)};
 
-/* Whether every row reads every step, each of them at an offset that is known: this takes few instructions beside the
- * multiplications, which short runs of k would notice. */
+/* Whether every row reads every step, each at an offset that is known. */
 LK_INLINE int is_flat(const lk_gemm *g)
 {
     const int64_t steps = g->taps * g->kb_last;
@@ -431,15 +438,11 @@ LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
     const int by_rows = ends_by_rows(g, tail, g->kb_last, mr, nv);
     const int long_sum = steps >= LK_UNROLL * mr; /* as in micro_kernel */
     /* rows of C that are half a line are found by the hardware: prefetches of them only delay the loads after them */
-    const int64_t *const next = LK_VB == 64 && long_sum ? g->next_c_row : NULL;
-    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .next = next, .next_end = next ? next + mr : NULL,
-                .fetch = g->to_prefetch, .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .fetch_bytes = 64};
-    const int64_t *at = g->taps > 1 ? g->step : run, *const stop = at + steps;
+    reader r = reader_of(g, steps, LK_VB == 64 && long_sum ? g->next_c_row : NULL, mr);
+    const int64_t *at = g->taps > 1 ? g->step : run_of_k, *const stop = at + steps;
     vf acc[MAX_MR * 2];
     TOTAL(total);
     const char *p[MAX_MR];
-    if (g->to_prefetch_bytes > 64)
-        r.fetch_bytes = (g->to_prefetch_bytes / (64 * (steps / LK_UNROLL + 1)) + 1) * 64;
     if (LK_VB == 64 && !long_sum)
         prefetch_rows(g, mr, nv);
     begin(acc, total, adds, chunked, g, tail, mr, nv);
@@ -543,7 +546,7 @@ static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(FLAT_ENTRY)};
 #define TILES(X) X(6, 8)
 #endif
 
-LK_INLINE void tile_of(const lk_gemm *g)
+LK_INLINE void multiply(const lk_gemm *g)
 {
     const int vectors = (g->cols + LK_LANES - 1) / LK_LANES - 1, rows = g->rows - 1;
 #if LK_KR != 4
@@ -555,7 +558,7 @@ LK_INLINE void tile_of(const lk_gemm *g)
     tiles[g->b_row != 0][vectors][rows](g);
 }
 #define KERNEL(MR, NR) \
-    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { tile_of(g); }
+    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { multiply(g); }
 TILES(KERNEL)
 
 #define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR, LK_TILE(LK_STR(LK_KIND))),
