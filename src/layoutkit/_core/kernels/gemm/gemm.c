@@ -67,11 +67,14 @@ LK_INLINE vf spread(const char *a, const vf flip)
 #define FMA_SPREAD(acc, a, b) ((void)(acc), (void)(a), (void)(b))
 #endif
 
+/* How many vectors of B a step holds in registers. In a tile of 12 vectors and 4 rows a fourth would leave none. */
+#define HELD(nv) (LK_VB == 32 && (nv) == 3 ? 2 : (nv))
+
 LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv, const vf flip)
 {
     vf bv[MAX_NV];
 #pragma GCC unroll 8
-    for (int j = 0; j < nv; j++) {
+    for (int j = 0; j < HELD(nv); j++) {
         bv[j] = *(const vf *)(b + j * LK_LANES);
         if (LK_VB == 64)
             LK_PIN(bv[j]); /* gcc would load it again for every row of a low tile */
@@ -85,7 +88,10 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
         vf a = spread(p[i] + k, flip);
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++) {
-            LK_FMA(acc[i * nv + j], a, bv[j]);
+            if (j < HELD(nv))
+                LK_FMA(acc[i * nv + j], a, bv[j]);
+            else
+                LK_FMA_AT(acc[i * nv + j], a, b + j * LK_LANES);
         }
     }
 }
