@@ -84,6 +84,13 @@ def test_one_slow_timing_is_looked_at_again(key, monkeypatch):
     assert found["slow"].min == pytest.approx(5.0) and found["slow"].count == 2
 
 
+def test_a_short_call_is_looked_at_again_however_slow_it_was(key, monkeypatch):
+    m = Machine(monkeypatch, best=1e-6, disturbed=[1e-6, 40e-6, 0.9e-6], slow=[1e-4], long=[2e-3])
+    found = m.measure(key, ["best", "disturbed", "slow", "long"], seconds=1e-3)
+    assert found["disturbed"].min == pytest.approx(0.9e-6) and found["disturbed"].count == measuring.MIN_ROUNDS
+    assert (found["slow"].count, found["long"].count) == (2, 1)
+
+
 @pytest.mark.parametrize("budget", [5.0, 50.0])
 def test_the_budget_holds(key, monkeypatch, budget):
     m = Machine(monkeypatch, a=1.0, b=1.0)

@@ -22,7 +22,9 @@ PATIENCE_SECONDS = 0.3  # to go on for at least, while other work on the machine
 DROP_RATIOS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # (rounds, ratio to the best) beyond which candidates drop out
 FIRST_USE_CANDIDATES, FIRST_USE_SECONDS = 5, 0.15  # measured on first use, and the time for their rounds
 RIVAL_SHARE = 0.9  # of the best measured cost: candidates estimated below it are measured after all
-SECOND_LOOK_RATIO = 10  # candidates that took more times the best than this are not timed again
+# Candidates that took more times the best than this, and longer than this, are not timed again: a moment's disturbance is
+# many times a short call, whose second timing costs nothing.
+SECOND_LOOK_RATIO, SECOND_LOOK_SECONDS = 10, 1e-3
 
 
 def measure(
@@ -185,7 +187,8 @@ def _take_turns(timings: Sequence[Timings], seconds: float) -> None:
     best = min((t.best for t in timings), default=inf)
     for t in timings:  # those that dropped out after one or two timings, which may have been disturbed, get more
         for _ in range(MIN_ROUNDS - len(t.clean)):
-            if not t.fits or t.best > SECOND_LOOK_RATIO * best or t.add() > DROP_RATIOS[-1][1] * best:
+            hopeless = t.best > max(SECOND_LOOK_RATIO * best, SECOND_LOOK_SECONDS)
+            if not t.fits or hopeless or t.add() > DROP_RATIOS[-1][1] * best:
                 break
             best = min(best, t.best)
 
