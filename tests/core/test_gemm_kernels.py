@@ -133,7 +133,8 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     a_numbers = rng.integers(-4, 5, (rows, taps, blocks, kb, kernel.kr))
     b_numbers = rng.integers(-4, 5, (taps, depth, width, kernel.kr))
     a, b = units(kernel, a_numbers), units(kernel, b_numbers)
-    mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
+    in_padding = bool(rng.integers(0, 2))
+    mask = rng.integers(0, 2**rows if in_padding else 1, taps).astype(np.uint32) + (0 if in_padding else 2**rows - 1)
     bias_col, bias_row = floats(width), floats(rows)
     bias_axis = rng.integers(0, 3)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
@@ -188,16 +189,21 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         gc.array[:] = gr.array
     size = a.itemsize * taps * blocks * kb
     zero = np.zeros(max(kb, last), a.dtype)
+    tap = np.arange(taps, dtype=np.int64) * a.itemsize * blocks * kb
+    steps = (tap[:, None] + a.itemsize * np.arange(last)).ravel() if blocks == 1 and rng.integers(0, 4) else None
+    chunk, period = rng.integers(1, taps * depth + 2, 2)
+    if rng.integers(0, 2):  # chunks follow one another evenly
+        period = chunk * rng.integers(1, 4)
     harness.gemm(
-        kernel.name, a=ga.address, row=np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
-        tap=np.arange(taps, dtype=np.int64) * a.itemsize * blocks * kb, mask=mask, zero=zero.ctypes.data,
+        kernel.name, a=ga.address, row=np.arange(rows - 1, -1, -1, dtype=np.int64) * size, tap=tap, step=steps,
+        mask=mask if in_padding or rng.integers(0, 2) else None, zero=zero.ctypes.data,
         blocks=blocks, block_stride=a.itemsize * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
         bias_col=gbc.address if bias_axis == 1 else 0, bias_row=gbr.address if bias_axis == 2 else 0,
         c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
         clip=None if clip is None else clip.ctypes.data,
         prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, narrow=narrow, residual=residual,
         residual_offset=gr.address - gc.address if (accumulate or residual) and not in_place else 0,
-        chunks=rng.integers(1, taps * depth + 2, 2),
+        chunks=(chunk, period),
     )  # fmt: skip
     got = gc.array.view(real)
     if split:

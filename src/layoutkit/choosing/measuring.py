@@ -22,8 +22,8 @@ PATIENCE_SECONDS = 0.3  # to go on for at least, while other work on the machine
 DROP_RATIOS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # (rounds, ratio to the best) beyond which candidates drop out
 FIRST_USE_CANDIDATES, FIRST_USE_SECONDS = 5, 0.15  # measured on first use, and the time for their rounds
 RIVAL_SHARE = 0.9  # of the best measured cost: candidates estimated below it are measured after all
-# Candidates that took more times the best than this, and longer than this, are not timed again: a moment's disturbance is
-# many times a short call, whose second timing costs nothing.
+# Candidates that took more than so many times the best, and more than so many seconds, are not timed again. A moment's
+# disturbance may be many times a short call, which costs nothing to time again.
 SECOND_LOOK_RATIO, SECOND_LOOK_SECONDS = 10, 1e-3
 
 

@@ -33,7 +33,7 @@ from .staged_rows cimport StagedRows
 import_array()
 
 cdef enum:
-    MAX_STEPS = 2560          # of a sum, whose offsets are listed
+    MAX_LISTED_STEPS = 2560   # of a sum: a longer list would leave too little of L1
     MAX_PENDING_BYTES = 8192  # of sums that wait in L1 for the epilogue: a call for each tile would take as long as its work
 
 
@@ -225,7 +225,8 @@ cdef class PixelRows(Executor):
                     t += 1
         if self.stages:
             memcpy(self.tap, staged.tap, sizeof(int64_t) * self.taps)
-        if self.taps > 1 and self.kr < 4 and self.depth <= MAX_STEPS and (self.blocks == 1 or self.stages) and not gather:
+        if (self.taps > 1 and self.kr < 4 and self.depth <= MAX_LISTED_STEPS and self.blocks == 1 and not gather
+                and not self.stages and self.kernel_row.tile.rows_at_once == 1):
             self.list_steps()
         if tiles.listed:
             self.x_row = <int64_t *>calloc(tiles.period_rows, sizeof(int64_t))
@@ -236,7 +237,7 @@ cdef class PixelRows(Executor):
             tiles.period_offsets(self.x_stride, self.y_stride, self.x_row, self.y_row, self.mask)
 
     cdef int list_steps(self) except -1:
-        """Find the offset of each step of a sum, from tap to tap."""
+        """List the byte offset of every step of a sum, tap by tap."""
         cdef int64_t t, k, run = self.depth // self.taps
         self.step = <int64_t *>calloc(max(1, self.depth), sizeof(int64_t))
         if self.step == NULL:
@@ -487,6 +488,7 @@ cdef class PixelRows(Executor):
             follows = s.epilogue != NULL and s.clip == NULL and not s.buffered and tile.out == NULL and last
             if not self.gather:
                 tile.tap = self.tap + tap
+                tile.step = self.step + tap * (self.depth // self.taps) if self.step != NULL else NULL
             row = pending = self.tiles.row(t)
             b_bytes = self.panel_bytes if self.gather else tile.taps * tap_bytes
             # a part of the next panel by each tile of the block, also where other shares have the rest of its tiles; not by

@@ -4,8 +4,8 @@ A tile skips the taps that are padding for all of its rows. So the pixels of sma
 they read, and cut into tiles where that costs the least. The order is a snake: along the width of one class of image
 rows, then back along that of the next, so that neighbours share taps wherever a tile begins.
 
-A task is a tile and a panel of output channels; tasks are ordered by block of tiles, group, panel, and tile: groups that
-are narrow share cache lines. Threads share them by cost, so that they end together although tiles skip taps and the last
+A task is a tile and a panel of output channels; tasks are ordered by block of tiles, group, panel, and tile, since narrow
+groups share cache lines. Threads share them by cost, so that they end together although tiles skip taps and the last
 panel may be narrow. If there are few tasks, tiles get fewer rows where otherwise a thread would have no work.
 
 Threads share pixels, by blocks of their own, rather than panels if that is asked for: what one of them writes it then

@@ -174,7 +174,8 @@ class PixelSums(_Sums):
 
     def block_bytes(self, p: ConvProblem, kernel: Kernel) -> int:
         """Bytes that the rows of a block read."""
-        panel_bytes = p.types.filter.itemsize * kernel.nr * p.ic * p.taps
+        channels = p.ic // p.groups if self.gather else p.ic  # of what a block reads
+        panel_bytes = p.types.filter.itemsize * kernel.nr * channels * p.taps
         return min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
 
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
@@ -189,8 +190,8 @@ class PixelSums(_Sums):
             units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
             in_place = self.buffered or (equidistant(p) and in_lines(p))
             run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
-        row_bytes *= 1 if self.gather or self.buffered else g.groups  # a matrix is of one group, the pixels are of all
-        most = int(self.block_bytes(p, kernel) // max(1, row_bytes * kernel.mr))
+        read = row_bytes * (1 if self.gather or self.buffered else g.groups)  # a matrix is of one group, pixels are of all
+        most = int(self.block_bytes(p, kernel) // max(1, read * kernel.mr))
         leaves_out = not self.buffered and not self.lacks_padding(p)
         leaves_out &= not p.types.integers or (kernel.family == "gemm" and at_once == 1)
         channels = columns_of(p), units, run

@@ -84,8 +84,8 @@ typedef __m256 native;
 #endif
 #endif
 
-/* Only lanes whose bit in `mask` is set are loaded or stored; the others load as 0. store_first stores the first n, less than
- * all of them. */
+/* Only lanes whose bit in `mask`, which has no others, is set are loaded or stored; the others load as 0. store_first stores
+ * the first n, which may be none, but not all. */
 #if defined(__AVX512F__)
 static inline vf load_lanes(const char *p, uint32_t mask) { return (vf)LK_OP(maskz_loadu)(mask, p); }
 static inline void store_lanes(char *p, vf v, uint32_t mask) { LK_OP(mask_storeu)(p, mask, (native)v); }
@@ -103,7 +103,7 @@ static inline vf load_lanes(const char *p, uint32_t mask)
 {
     return (vf)LK_OP(maskload)((const real *)p, lane_signs(mask));
 }
-/* In parts: AMD's processors take 12 cycles for a store by a mask. */
+/* In parts: Zen 4 takes 12 cycles for a store by a mask. */
 static inline void store_first(char *p, vf v, const int n)
 {
     const int bytes = n * LK_ITEM;

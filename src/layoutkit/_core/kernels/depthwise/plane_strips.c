@@ -149,7 +149,7 @@ KERNEL(plane_strips_3x2, {strip_3x1x1, strip_3x2x1}, {strip_3x1x2})
 #if LK_VB == 32
 STRIP(5, 1, 1) STRIP(5, 2, 1) STRIP(5, 1, 2)
 STRIP(7, 1, 1)
-/* One after the other: there are registers for seven sums. */
+/* One after the other: there are registers for the seven sums of one plane only. */
 static void strip_7x1x2(const lk_plane_strips *s)
 {
     lk_plane_strips plane = *s;

@@ -4,10 +4,10 @@
  *
  * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed; long sums are taken in
  * chunks, and added up on the stack. Row pointers are kept there too and read once per 4 k, so there may be more rows than
- * general registers at no cost. Where all rows read all taps, the steps of all taps are one loop over their offsets: loops
- * of few steps end too often.
- * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
- *    masks.
+ * general registers at no cost. Where all rows read all taps, one loop goes through the offsets of all steps: a loop for
+ * each tap, of few steps, would end too often.
+ * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by a
+ *    mask, without AVX-512 in parts.
  */
 #if LK_KR == 4
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
@@ -67,7 +67,8 @@ LK_INLINE vf spread(const char *a, const vf flip)
 #define FMA_SPREAD(acc, a, b) ((void)(acc), (void)(a), (void)(b))
 #endif
 
-/* How many vectors of B a step holds in registers. In a tile of 12 vectors and 4 rows a fourth would leave none. */
+/* How many vectors of B a step holds in registers. Of 4 rows x 3 vectors without AVX-512 it reads the third from memory: 12
+ * sums, three vectors of B and an element of A would take all 16 registers, and gcc would spill a sum. */
 #define HELD(nv) (LK_VB == 32 && (nv) == 3 ? 2 : (nv))
 
 LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv, const vf flip)
@@ -166,8 +167,8 @@ LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && 
 /* Whether there are totals: of chunks, or for the one variant of end_rows that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
 {
-    const int cut = tail && (!CUTS(SUMS) || g->accumulate);
-    return chunked || (!ROUNDS && !NARROWS(g) && (cut || g->positive));
+    const int for_parts = tail && (!STORES_PARTS(SUMS) || g->accumulate);
+    return chunked || (!ROUNDS && !NARROWS(g) && (for_parts || g->positive));
 }
 
 /* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, the residual, or what C holds. */
@@ -421,13 +422,13 @@ enum { MAX_RUN = 256 };
 #define RUN_64(k) RUN_16(k), RUN_16((k) + 16), RUN_16((k) + 32), RUN_16((k) + 48)
 static const int64_t run_of_k[MAX_RUN] = {RUN_64(0), RUN_64(64), RUN_64(128), RUN_64(192)};
 
-/* Whether every row reads every step, each at an offset that is known. */
+/* Whether every row reads every step, at an offset that `step` or `run_of_k` lists, and chunks follow one another evenly. */
 LK_INLINE int is_flat(const lk_gemm *g)
 {
     const int64_t steps = g->taps * g->kb_last;
-    if (g->b_tap || g->blocks > 1 || g->resume || (steps > g->chunk && g->period % g->chunk))
+    if (g->b_tap || g->blocks > 1 || g->resume || (g->taps > 1 ? !g->step : steps > MAX_RUN))
         return 0;
-    if (g->taps > 1 ? !g->step : steps > MAX_RUN)
+    if (steps > g->chunk && steps > g->period && g->period % g->chunk)
         return 0;
     uint32_t read = ~0u;
     for (int64_t t = 0; g->mask && t < g->taps; t++)
@@ -443,7 +444,7 @@ LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
     const int chunked = by_chunks(g, steps), adds = has_totals(g, chunked, tail);
     const int by_rows = ends_by_rows(g, tail, g->kb_last, mr, nv);
     const int long_sum = steps >= LK_UNROLL * mr; /* as in micro_kernel */
-    /* rows of C that are half a line are found by the hardware: prefetches of them only delay the loads after them */
+    /* of vectors of half a line the hardware finds the next rows of C itself, and prefetches delay the loads behind them */
     reader r = reader_of(g, steps, LK_VB == 64 && long_sum ? g->next_c_row : NULL, mr);
     const int64_t *at = g->taps > 1 ? g->step : run_of_k, *const stop = at + steps;
     vf acc[MAX_MR * 2];
@@ -508,30 +509,31 @@ LK_INLINE void micro_kernel_flat(const lk_gemm *g, const int mr, const int nv)
 #else
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
 #endif
-/* Those that most tiles of large images are. */
+/* The sizes of most tiles of large images: only these have a flat variant. */
 #if LK_VB == 64 && LK_BITS == 64
-#define TALL(X) X(6, 1) X(6, 2) X(6, 3) X(6, 4)
+#define FLAT_SIZES(X) X(6, 1) X(6, 2) X(6, 3) X(6, 4)
 #elif LK_VB == 64
-#define TALL(X) X(12, 1) X(12, 2) X(6, 3) X(6, 4)
+#define FLAT_SIZES(X) X(12, 1) X(12, 2) X(6, 3) X(6, 4)
 #elif LK_VB == 32
-#define TALL(X) X(6, 1) X(6, 2) X(4, 3)
+#define FLAT_SIZES(X) X(6, 1) X(6, 2) X(4, 3)
 #else
-#define TALL(X) X(6, 1) X(6, 2)
+#define FLAT_SIZES(X) X(6, 1) X(6, 2)
 #endif
 SIZES(TILE)
+enum { ANY, BY_ROWS, FLAT };
 #if LK_KR != 4
-TALL(FLAT_TILE)
-#define FLAT_ENTRY(MR, NV) [2][NV - 1][MR - 1] = flat_tile_##MR##x##NV,
+FLAT_SIZES(FLAT_TILE)
+#define FLAT_ENTRY(MR, NV) [FLAT][NV - 1][MR - 1] = flat_tile_##MR##x##NV,
 #else
 #define FLAT_ENTRY(MR, NV)
 #endif
 #if LK_KR == 1
 SIZES(TILE_BY_ROWS)
-#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+#define ENTRY(MR, NV) [ANY][NV - 1][MR - 1] = tile_##MR##x##NV, [BY_ROWS][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
 #else
-#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
+#define ENTRY(MR, NV) [ANY][NV - 1][MR - 1] = tile_##MR##x##NV,
 #endif
-static const lk_gemm_fn tiles[3][4][12] = {SIZES(ENTRY) TALL(FLAT_ENTRY)};
+static const lk_gemm_fn tiles[FLAT + 1][4][12] = {SIZES(ENTRY) FLAT_SIZES(FLAT_ENTRY)};
 
 /* The register tiles: rows x columns. */
 #if LK_VB == 64 && LK_BITS == 64
@@ -556,12 +558,12 @@ LK_INLINE void multiply(const lk_gemm *g)
 {
     const int vectors = (g->cols + LK_LANES - 1) / LK_LANES - 1, rows = g->rows - 1;
 #if LK_KR != 4
-    if (!g->b_row && tiles[2][vectors][rows] && is_flat(g)) {
-        tiles[2][vectors][rows](g);
+    if (!g->b_row && tiles[FLAT][vectors][rows] && is_flat(g)) {
+        tiles[FLAT][vectors][rows](g);
         return;
     }
 #endif
-    tiles[g->b_row != 0][vectors][rows](g);
+    tiles[g->b_row ? BY_ROWS : ANY][vectors][rows](g);
 }
 #define KERNEL(MR, NR) \
     void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) { multiply(g); }

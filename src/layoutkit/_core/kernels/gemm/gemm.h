@@ -52,7 +52,7 @@ typedef struct {
     const char *a;
     const int64_t *row;
     const int64_t *tap;
-    const int64_t *step;  /* of one block: the bytes tap[t] + k of every step, in order; NULL: these are not known */
+    const int64_t *step;  /* with one block: bytes to every step, tap[t] + k units, in order; or NULL */
     const uint32_t *mask; /* NULL: every row reads every tap */
     const void *zero;
     int64_t taps, blocks, block_stride, kb, kb_last;
