@@ -16,7 +16,7 @@ IN_EVERY_SDIST = {
 }  # fmt: skip
 IN_EVERY_WHEEL = {
     "layoutkit/__init__.py", "layoutkit/py.typed", "layoutkit/api.pxd", "layoutkit/include/layoutkit.h",
-    "layoutkit/pkgconfig/layoutkit.pc", "layoutkit/data/costs-portable-amd-26-2.txt",
+    "layoutkit/pkgconfig/layoutkit.pc", "layoutkit/data/costs-portable-amd-25-17.txt",
     "layoutkit/_core/runtime/registry.pyi",
 }  # fmt: skip
 

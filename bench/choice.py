@@ -219,10 +219,10 @@ def processor() -> str:
 
 def renew() -> None:
     """Write the tables that come with the package anew, of all instruction sets that this machine has or emulates:
-    with the same costs, and how far today's estimates are off. Before all others those that the constants are of."""
+    with the same costs, and how far today's estimates are off."""
     from layoutkit.choosing import packaged
 
-    for path in sorted(packaged.DATA.glob("costs-*.txt"), key=lambda path: packaged.REFERENCE not in path.name):
+    for path in sorted(packaged.DATA.glob("costs-*.txt")):
         write(path, *of_file(path))
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 

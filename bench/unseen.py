@@ -12,7 +12,7 @@ have on average, the better of memcpy and streaming stores; a share is copy time
 each. In the caches the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves lines
 by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the pick's time
 over the best one's is told.
-`--table portable-amd-26-2` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of
+`--table portable-amd-25-17` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of
 this one.
 """
 

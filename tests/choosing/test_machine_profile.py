@@ -34,7 +34,7 @@ def kept(cache_dir):
     """Keeps a profile as that of this machine: factors on that which the constants of estimates are of."""
 
     def keep(**factors):
-        constants = packaged.path_of(registry.isa().partition("_")[0], packaged.REFERENCE)
+        constants = packaged.constants_of(registry.isa())
         there = MachineProfile.of(shipped.machine(constants)["profile"])
         here = there._replace(**{name: getattr(there, name) * factor for name, factor in factors.items()})
         machine_profile.save(machine_profile.path(cost_table.path), here)

@@ -47,7 +47,7 @@ def test_without_a_profile_the_rates_decide(file, monkeypatch):
     monkeypatch.setattr(machine_profile, "rated", lambda: rates)
     monkeypatch.setattr(registry, "isa", lambda: isa)
     assert packaged.file(isa) == file
-    constants = profile(packaged.path_of(isa.partition("_")[0], packaged.REFERENCE))
+    constants = profile(packaged.constants_of(isa))
     assert packaged.this_machine() == profile(file).relative_to(constants)
 
 
@@ -63,7 +63,8 @@ def test_every_set_has_a_table_and_one_of_tiles_that_of_a_machine_with_tiles(isa
     with using_isa(isa):
         steps = packaged.read(packaged.file(isa)).machine["profile"]["steps"]
         assert not ("amx" in isa and steps.keys().isdisjoint(TILE_STEPS))
-        assert packaged.this_machine() != UNIT_SCALE or packaged.REFERENCE in packaged.file(isa).name
+        constants = profile(packaged.constants_of(isa))
+        assert (packaged.this_machine() == UNIT_SCALE) == (profile(packaged.file(isa)) == constants)
 
 
 def test_the_kept_profile_counts_but_where_the_table_does_not():

@@ -1,6 +1,6 @@
 """The machine profile: seconds of the simple operations that estimates are made of.
 
-The constants of estimates are those of one machine (`packaged.REFERENCE`), whose profile comes with its cost table.
+The constants of estimates are those of one machine, whose profile comes with the package (`packaged.constants_of`).
 That of this machine is measured in a second and stored beside its cost table: by `python -m layoutkit.bench`, or by the
 first process that saves costs there. `scale` is the ratio of the two, figure by figure: how many times as long
 everything takes here. Corrections by cost tables are relative to that.

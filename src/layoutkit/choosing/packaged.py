@@ -1,6 +1,7 @@
 """The cost tables that come with the package, and which of them is for this machine.
 
     data/costs-avx512_bf16-amd-25-17.txt   its instruction set; vendor, family and model of the processor
+    data/constants-avx512.txt              the first line of a table: the profile that the constants of estimates stand for
 
 A machine goes by the table of the processor that is most like it in what its profile measures, whatever either is
 called: the least mean of |log(figure here / figure there)|. Where no profile is kept, the rates of multiplications
@@ -23,12 +24,16 @@ from .table import cost_table
 from .warn import warn
 
 DATA = Path(__file__).parents[1] / "data"
-REFERENCE = "amd-26-2"  # the processor that the constants of estimates are of
 
 
 def path_of(isa: str, processor: str) -> Path:
     """Where the table of a processor is kept."""
     return DATA / f"costs-{isa}-{processor}.txt"
+
+
+def constants_of(isa: str) -> Path:
+    """Where the profile is kept that the constants of estimates stand for, as that instruction set measures it."""
+    return DATA / f"constants-{_family(isa)}.txt"
 
 
 def files(isa: str) -> list[Path]:
@@ -51,7 +56,7 @@ def this_machine() -> MachineProfile:
 @lru_cache(64)
 def relative(isa: str, profile: MachineProfile) -> MachineProfile:
     """A profile over the one that the constants of estimates stand for."""
-    constants = _profile(path_of(_family(isa), REFERENCE))
+    constants = _profile(constants_of(isa))
     return profile.relative_to(constants) if constants else UNIT_SCALE
 
 
@@ -76,7 +81,7 @@ def _nearest(isa: str, here: MachineProfile | None) -> Path | None:
     if len(found) < 2:
         return next(iter(found or files(isa)), None)
     figures = here.by_name if here else machine_profile.rates(isa) if in_use else {}
-    return min(found, key=lambda path: (_apart(figures, found[path]), REFERENCE not in path.name))
+    return min(found, key=lambda path: _apart(figures, found[path]))
 
 
 def _apart(a: Mapping[str, float], b: Mapping[str, float]) -> float:
