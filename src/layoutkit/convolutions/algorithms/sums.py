@@ -112,8 +112,8 @@ class _Sums(Algorithm):
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND * scale().run
-        return self.pixels(p) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS * scale().run)
+        copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND
+        return self.pixels(p) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS) * scale().cycle
 
     def pixels(self, p: ConvProblem) -> int:
         """Of the output, without channels."""
