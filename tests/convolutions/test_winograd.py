@@ -444,15 +444,14 @@ def test_a_single_call_counts_the_packing():
 def test_strided_choice(isa, file, monkeypatch):
     """Where there are channels enough; not where reading so many more weights takes longer than it saves.
 
-    So it is by the costs of every processor, but for 64 channels, where AVX2 of Zen 3 gains nothing.
+    So it is by the costs of every processor.
     """
-    zen3 = file == packaged.path_of("avx2", "amd-25-1")
     monkeypatch.setattr(packaged, "_nearest", lambda isa, here: file)
     for module in (best, ranking):  # what was ranked by the costs of another processor does not count
         monkeypatch.setattr(module, "plans", Cache(MAX_PLANS))
     with using_isa(isa):
         for c, size, chosen in (
-            (64, 112, not zen3), (128, 56, True), (256, 28, True), (3, 224, False), (8, 64, False),
+            (64, 112, True), (128, 56, True), (256, 28, True), (3, 224, False), (8, 64, False),
         ):  # fmt: skip
             op = lk.Conv2d(np.ones((2 * c, c, 3, 3), np.float32), stride=2, padding=1, layout="NHWC", threads=1)
             assert ("winograd" in op.plan((1, c, size, size)).choices[0].candidate.name) == chosen

@@ -1,7 +1,7 @@
 """The cost tables that come with the package, and which of them is for this machine.
 
     data/costs-avx512_bf16-amd-25-17.txt   its instruction set; vendor, family and model of the processor
-    data/constants-avx512.txt              the first line of a table: the profile that the constants of estimates stand for
+    data/constants-avx512.txt              the first line of a table: the profile that estimates' constants stand for
 
 A machine goes by the table of the processor that is most like it in what its profile measures, whatever either is
 called: the least mean of |log(figure here / figure there)|. Where no profile is kept, the rates of multiplications
