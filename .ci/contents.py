@@ -17,7 +17,7 @@ IN_EVERY_SDIST = {
 IN_EVERY_WHEEL = {
     "layoutkit/__init__.py", "layoutkit/py.typed", "layoutkit/api.pxd", "layoutkit/include/layoutkit.h",
     "layoutkit/pkgconfig/layoutkit.pc", "layoutkit/data/costs-portable-amd-25-17.txt",
-    "layoutkit/_core/runtime/registry.pyi",
+    "layoutkit/data/constants-portable.txt", "layoutkit/_core/runtime/registry.pyi",
 }  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     b_numbers = rng.integers(-4, 5, (taps, depth, width, kernel.kr))
     a, b = units(kernel, a_numbers), units(kernel, b_numbers)
     in_padding = bool(rng.integers(0, 2))
-    mask = rng.integers(0, 2**rows if in_padding else 1, taps).astype(np.uint32) + (0 if in_padding else 2**rows - 1)
+    mask = (rng.integers(0, 2**rows, taps) if in_padding else np.full(taps, 2**rows - 1)).astype(np.uint32)
     bias_col, bias_row = floats(width), floats(rows)
     bias_axis = rng.integers(0, 3)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
