@@ -107,11 +107,12 @@ def test_over_all_of_float64(form, seed):
     name, numbers = kernel_of(form)
     if name == "pow" and not numbers[1]:
         return
-    count = 400 if LONG else 100
+    count = 4000 if LONG else 300
     small = rng.standard_normal(count) * 10.0 ** rng.integers(-320, 0, count)
     near = (
         rng.uniform(UNDERFLOW.get(name, -40), 40, 4 * count),
         rng.uniform(-4, 4, 2 * count),
+        rng.uniform(-1.2, 1.2, 4 * count),  # where formulas meet
         [5e-324, -5e-324, 3, -3, 0.5, -0.5],
     )
     x = np.concatenate([small, *near])

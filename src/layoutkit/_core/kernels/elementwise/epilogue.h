@@ -4,8 +4,9 @@
 #include "kernels.h"
 
 /* The steps of epilogues and of elementwise operations: enumerators and names, whether a step has an operand b, the error in
- * ulp over all of the type (0.5: rounded once, 0: exact), and the way it is done, see passes.h. a is a step's numbers. These are errors with FMA, where linear, hardsigmoid, hardswish_of
- * and sum round a * x + b once; without it the product is rounded too.
+ * ulp over all of the type (0.5: rounded once, 0: exact), and the way it is done, see passes.h. a is a step's numbers.
+ * These are errors with FMA, where linear, hardsigmoid, hardswish_of and sum round a * x + b once; without it the product is
+ * rounded too.
  *
  *   clip   x limited to a0 .. a1                 elu       x < 0 ? a0 (e^x - 1) : x      square  x x
  *   prelu  x < 0 ? x b : x                       softplus  ln(1 + e^x)                   linear  a0 x + a1
@@ -31,7 +32,7 @@
     X(TANH, tanh, 0, 3, LONG) X(SIGMOID, sigmoid, 0, 3, LONG) X(SOFTPLUS, softplus, 0, 2, LONG) \
     X(ABS, abs, 0, 0, SHORT) X(SQUARE, square, 0, 0.5, SHORT) X(SQRT, sqrt, 0, 0.5, SHORT) X(EXP, exp, 0, 1.5, LONG) \
     X(LOG, log, 0, 1, LONG) X(POW, pow, 0, 3, LONG) X(ROUND, round, 0, 0, SHORT) X(MISH, mish, 0, 5, LONG) \
-    X(SWISH, swish, 0, 3, LONG) X(HARDSIGMOID, hardsigmoid, 0, 0.5, SHORT) \
+    X(SWISH, swish, 0, 4, LONG) X(HARDSIGMOID, hardsigmoid, 0, 0.5, SHORT) \
     X(HARDSWISH_OF, hardswish_of, 0, 1.5, SHORT) X(LINEAR, linear, 0, 0.5, SHORT) X(ERF, erf, 0, 3, LONG) \
     X(SELU, selu, 0, 2.5, LONG) X(CELU, celu, 0, 3, LONG) X(SOFTSIGN, softsign, 0, 1.5, LONG) \
     X(NEG, neg, 0, 0, SHORT) X(SIGN, sign, 0, 0, SHORT) X(FLOOR, floor, 0, 0, SHORT) X(CEIL, ceil, 0, 0, SHORT) \
