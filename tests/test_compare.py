@@ -22,7 +22,7 @@ def run(*args, **env):
 
 def test_every_contender_takes_part(tmp_path, cache_dir):
     file = tmp_path / "out.json"
-    done = run("--quick", "--rounds", "1", "--json", str(file))
+    done = run("--quick", "--rounds", "1", "--suite", "tiny", "--json", str(file))
     assert done.returncode == 0, done.stderr
     data = json.loads(file.read_text())
     assert [v.split()[0] for v in data["versions"]] == ["layoutkit", "torch", "numpy"]
@@ -52,7 +52,7 @@ def test_gradients_are_compared(tmp_path, cache_dir):
 def test_steps_of_training_are_compared(tmp_path, cache_dir):
     pytest.importorskip("torch", reason="the extra compare")
     file = tmp_path / "out.json"
-    command = [sys.executable, str(BENCH / "training.py"), "--size", "32", "--batch", "4"]
+    command = [sys.executable, str(BENCH / "training.py"), "--network", "mobilenetv2", "--size", "32", "--batch", "4"]
     done = subprocess.run([*command, "--rounds", "1", "--layouts", "NHWC", "--json", str(file)], capture_output=True,
                           text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
