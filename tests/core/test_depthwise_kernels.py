@@ -207,17 +207,18 @@ def test_plane_strips(kernel, end):
         for rows in (1, 2, kernel.mr, kernel.mr + 3):
             for left, right, top, below in ((0, 0, 0, 0), (1, 2, 1, 0), (0, 1, 0, 1), (kernel.mr, kernel.mr, 3, 2)):
                 for planes in (1, 2) if wide <= kernel.lanes else (1,):
-                    some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end)
+                    for step in (1, 2):
+                        some_planes(kernel, rng, planes, step, wide, rows, left, right, top, below, end)
 
 
-def some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end):
+def some_planes(kernel, rng, planes, step, wide, rows, left, right, top, below, end):
     lanes, real, k = kernel.lanes, reals(kernel), kernel.mr
 
     def floats(*shape):
         return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
-    x, w, bias = floats(planes, rows + k - 1, wide + k - 1), floats(planes, k, k), floats(planes, 1, 1)
-    _, high, across = x.shape
+    high, across = (step * (count - 1) + k for count in (rows, wide))
+    x, w, bias = floats(planes, high, across), floats(planes, k, k), floats(planes, 1, 1)
     left = min(left, across - 1)
     right = min(right, across - 1 - left)
     top = min(top, high)
@@ -227,13 +228,15 @@ def some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end):
     want = np.zeros((planes, rows, wide), real) + (bias if biased else 0)
     for a in range(k):
         for b in range(k):
-            want += x[:, a : a + rows, b : b + wide] * w[:, a, b, None, None]
+            read = x[:, a : a + step * (rows - 1) + 1 : step, b : b + step * (wide - 1) + 1 : step]
+            want += read * w[:, a, b, None, None]
     limits = np.array((-20, 30), real) if rng.integers(2) else None
     want = want if limits is None else want.clip(*limits)
     vectors = -(-wide // lanes)
-    column = np.arange(vectors * lanes).reshape(vectors, 1, lanes)
-    read = column + np.arange(k)[:, None]
-    valid = (column < wide) & (left <= read) & (read < across - right)
+    load = np.arange(-(-k // step) * step)  # of a vector: of each tap, or the two vectors of each two taps
+    column = step * lanes * np.arange(vectors)[:, None, None] + (load // step * step + load % step * lanes)[:, None]
+    column = column + np.arange(lanes)
+    valid = (left <= column) & (column < across - right)
     masks = (valid << np.arange(lanes)).sum(-1).astype(np.uint32)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
@@ -241,7 +244,7 @@ def some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end):
     harness.plane_strips(
         kernel.name, x=gx.address - top * row - left * x.itemsize, x_strides=(row * inner.shape[1], row), w=gw.address,
         bias=gb.address if biased else 0, y=gy.address, y_strides=(x.itemsize * wide * rows, x.itemsize * wide),
-        planes=planes, rows=rows, top=top, bottom=bottom, x_lanes=masks,
+        planes=planes, step=step, rows=rows, top=top, bottom=bottom, x_lanes=masks,
         y_lanes=(1 << (wide - 1) % lanes + 1) - 1, masked=not valid.all(),
         clip=None if limits is None else limits.ctypes.data,
     )  # fmt: skip

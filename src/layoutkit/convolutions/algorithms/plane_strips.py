@@ -1,7 +1,8 @@
 """Depthwise k x k of NCHW without reorders: vectors are pixels along the width, processed down strips.
 
-Every tap loads its own vector, often across two cache lines; but each is used for a whole column of the filter, so that
-this is faster than reorders to channels innermost and back, unless rows leave most of their last vector empty.
+Every tap loads its own vector, often across two cache lines, and with stride 2 picks every other element of two; but each
+is used for a whole column of the filter, so that this is faster than reorders to channels innermost and back, unless rows
+leave most of their last vector empty.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from .base import Algorithm, flops_per_second
 
 VECTOR_SECONDS = 0.6e-9  # of each vector of a row, on top of its multiplications
 ROW_SECONDS = 1e-9  # of each row
+PAIRS_SECONDS = 0.7e-9  # of each vector and column of taps with stride 2: loads, and even and odd elements apart
 FEW_PLANES = 8  # per thread: with more, uneven shares do not matter
 
 
 class PlaneStrips(Algorithm):
-    """Depthwise of square kernels, stride 1, pixels innermost."""
+    """Depthwise of square kernels, stride 1 or 2, pixels innermost."""
 
     name, variant, family, filters, via = "depthwise", "planes", "plane_strips", "plane strips", "pixels"
     register_tile = "vectors of {lanes} pixels"
@@ -34,9 +36,9 @@ class PlaneStrips(Algorithm):
         if p.groups != p.ic or p.oc != p.ic:
             return f"{p.ic} > {p.oc} channels in {p.groups} groups are not one channel a group"
         sizes = [k.mr for k in super().kernels(p)]
-        if p.kernel not in [(k, k) for k in sizes] or p.dilation != (1, 1) or p.stride != (1, 1):
+        if p.kernel not in [(k, k) for k in sizes] or p.dilation != (1, 1) or p.stride not in ((1, 1), (2, 2)):
             squares = " or ".join(f"{k}x{k}" for k in sizes)
-            return (f"strips of planes are for {squares} with stride 1, not {p.kernel}, stride {p.stride}, "
+            return (f"strips of planes are for {squares} with stride 1 or 2, not {p.kernel}, stride {p.stride}, "
                     f"dilation {p.dilation}")  # fmt: skip
         if p.zeros and p.pads:  # the padded copy has channels innermost
             return "the padding is to be summed, since the filter is not finite"
@@ -51,8 +53,11 @@ class PlaneStrips(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         each = -(-p.out[-1] // kernel.lanes)  # vectors of a row
-        vector = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS * scale().fma_f32
-        return p.n * p.oc * p.out[0] * (each * vector + ROW_SECONDS * scale().fma_f32) / threads
+        vector, row = VECTOR_SECONDS, ROW_SECONDS
+        if p.stride[-1] == 2:
+            vector, row = vector + PAIRS_SECONDS * p.kernel[-1], 2 * row
+        multiplications = 2 * p.taps * kernel.lanes / flops_per_second(kernel)
+        return p.n * p.oc * p.out[0] * (each * multiplications + (each * vector + row) * scale().fma_f32) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter and bias as they are."""

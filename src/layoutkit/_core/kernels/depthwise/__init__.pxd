@@ -44,7 +44,7 @@ cdef extern from "depthwise/plane_strips.h" nogil:
         int64_t y_row, rows, top, bottom, x_plane, y_plane
         const uint32_t *x_lanes
         uint32_t y_lanes
-        int vectors, planes, masked, positive
+        int step, vectors, planes, masked, positive, far
         const void *clip
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 

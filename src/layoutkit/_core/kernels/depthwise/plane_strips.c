@@ -1,11 +1,12 @@
-/* plane_strips_<taps>x<vectors>_<type>: depthwise k x k of a plane of pixels; see lk_plane_strips in plane_strips.h.
+/* plane_strips_<taps>x<vectors>_<type>: depthwise k x k of a plane of pixels, stride 1 or 2; see lk_plane_strips in
+ * plane_strips.h.
  *
- *   y[o][j] = bias + sum_a sum_b x[o + a][j + b] * w[a][b]        j: pixels along the width, in vectors
+ *   y[o][j] = bias + sum_a sum_b x[step*o + a][step*j + b] * w[a][b]        j: pixels along the width, in vectors
  *
- * As in strips.c the sums of all k output rows that an input row contributes to stay in registers down the strip. A tap
- * is a load of its own, mostly across two cache lines, for k multiplications; weights are broadcast, and serve all
- * vectors of the strip; of 3x3 they stay in registers (AVX-512). Where rows have one vector, two planes keep more sums in
- * flight.
+ * As in strips.c the sums of all output rows that an input row contributes to stay in registers down the strip: k with
+ * stride 1, half as many with stride 2. With stride 1 a tap is a load of its own, mostly across two cache lines; with
+ * stride 2 two taps are the even and the odd elements of two vectors. Weights are broadcast, and serve all vectors of the
+ * strip; of 3x3 they stay in registers (AVX-512). Where rows have one vector, two planes keep more sums in flight.
  * Edges: lanes in the padding load as 0 by masks; input rows of padding are skipped; sums of output rows outside the
  * strip are not stored.
  */
@@ -18,40 +19,89 @@
 #define MAX_ROWS 7 /* of sums */
 #define MAX_VECTORS 4
 #define MAX_PLANES 2
+#define MAX_LOADS 8 /* of a vector of an input row */
+#define READ_AHEAD 24 /* rows */
+#define WRITE_AHEAD 12
+#define LOADS_OF(k, step) (((k) + (step) - 1) / (step) * (step))
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 
-/* Adds an input row to the sums of all output rows that read it: acc[m] with its row of taps m. Vector v loads by
- * masks if bit v of `masked` is set. Some of the k rows may be outside the strip: they are never stored. `splats`: the
- * weights in every lane, or NULL. */
-LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const real *w, const vf *splats,
-                       const uint32_t *lanes, const char *x, const int k, const int vectors, const int planes,
-                       const int masked)
+#if LK_VB == 32
+typedef vi lane_mask; /* made once, not for every load */
+LK_INLINE lane_mask mask_of(uint32_t lanes) { return (vi)lane_signs(lanes); }
+LK_INLINE vf load_masked(const char *p, lane_mask mask) { return (vf)LK_OP(maskload)((const real *)p, (__m256i)mask); }
+#else
+typedef uint32_t lane_mask;
+LK_INLINE lane_mask mask_of(uint32_t lanes) { return lanes; }
+LK_INLINE vf load_masked(const char *p, lane_mask mask) { return load_lanes(p, mask); }
+#endif
+
+/* The even and the odd elements of two vectors, in an order that in_order mends. */
+#if LK_VB == 32 && LK_BITS == 64
+LK_INLINE vf evens_of(vf a, vf b) { return (vf)_mm256_unpacklo_pd((native)a, (native)b); }
+LK_INLINE vf odds_of(vf a, vf b) { return (vf)_mm256_unpackhi_pd((native)a, (native)b); }
+#elif LK_VB == 32
+LK_INLINE vf evens_of(vf a, vf b) { return (vf)_mm256_shuffle_ps((native)a, (native)b, 0x88); }
+LK_INLINE vf odds_of(vf a, vf b) { return (vf)_mm256_shuffle_ps((native)a, (native)b, 0xdd); }
+#else
+static const lane_integer twice[16] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+LK_INLINE vf evens_of(vf a, vf b) { return __builtin_shuffle(a, b, *(const vi *)twice); }
+LK_INLINE vf odds_of(vf a, vf b) { return __builtin_shuffle(a, b, *(const vi *)twice + 1); }
+#endif
+LK_INLINE vf in_order(vf v)
 {
+#if LK_VB == 32
+    return (vf)_mm256_permute4x64_pd((__m256d)v, 0xd8);
+#else
+    return v;
+#endif
+}
+
+/* Adds an input row to the sums of all output rows that read it: acc[m] with its row of taps first + m * step. Vector v
+ * loads by masks if bit v of `masked` is set. Some of the rows may be outside the strip: they are never stored. `splats`:
+ * the weights in every lane, or NULL. */
+LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const real *w, const vf *splats,
+                       const lane_mask *lanes, const char *x, const int first, const int k, const int step,
+                       const int vectors, const int planes, const int masked)
+{
+    const int loads = LOADS_OF(k, step);
 #pragma GCC unroll 8
-    for (int b = 0; b < k; b++) {
-        vf xv[MAX_VECTORS];
+    for (int b = 0; b < k; b += step) {
+        const int taps = b + step <= k ? step : 1;
+        vf xv[2][MAX_VECTORS]; /* of tap b, and of b + 1 */
 #pragma GCC unroll 4
         for (int v = 0; v < planes * vectors; v++) {
-            const char *p = x + v / vectors * s->x_plane + b * LK_ITEM + v % vectors * LK_VB;
-            xv[v] = masked >> v % vectors & 1 ? load_lanes(p, lanes[v % vectors * k + b]) : *(const vf *)p;
-        }
-#pragma GCC unroll 8
-        for (int m = 0; m < k; m++)
+            const char *p = x + v / vectors * s->x_plane + b * LK_ITEM + v % vectors * step * LK_VB;
+            const lane_mask *mask = lanes + v % vectors * loads + b;
+            vf part[2];
 #pragma GCC unroll 2
-            for (int plane = 0; plane < planes; plane++) {
-                const vf wv = splats ? splats[(plane * k + m) * k + b] : splat(w[(plane * k + m) * k + b]);
+            for (int i = 0; i < step; i++)
+                part[i] = masked >> v % vectors & 1 ? load_masked(p + i * LK_VB, mask[i]) : *(const vf *)(p + i * LK_VB);
+            xv[0][v] = step == 1 ? part[0] : evens_of(part[0], part[1]);
+            if (taps == 2)
+                xv[1][v] = odds_of(part[0], part[1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < taps; i++)
+#pragma GCC unroll 8
+            for (int m = 0; first + m * step < k; m++)
+#pragma GCC unroll 2
+                for (int plane = 0; plane < planes; plane++) {
+                    const int tap = (plane * k + first + m * step) * k + b + i;
+                    const vf wv = splats ? splats[tap] : splat(w[tap]);
 #pragma GCC unroll 4
-                for (int v = plane * vectors; v < (plane + 1) * vectors; v++)
-                    LK_FMA(acc[m][v], xv[v], wv);
-            }
+                    for (int v = plane * vectors; v < (plane + 1) * vectors; v++)
+                        LK_FMA(acc[m][v], xv[i][v], wv);
+                }
     }
 }
 
-LK_INLINE void store_row(const lk_plane_strips *s, char *y, vf *acc, const int vectors, const int plain)
+LK_INLINE void store_row(const lk_plane_strips *s, char *y, vf *acc, const int step, const int vectors, const int plain)
 {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++, y += LK_VB) {
+        if (step == 2)
+            acc[v] = in_order(acc[v]);
         if (!plain && s->positive)
             acc[v] = positive_zeros(acc[v]);
         if (!plain && s->clip)
@@ -63,21 +113,33 @@ LK_INLINE void store_row(const lk_plane_strips *s, char *y, vf *acc, const int v
     }
 }
 
+/* Rows are so far apart that hardware does not see the next ones coming. */
+LK_INLINE void prefetch_ahead(const lk_plane_strips *s, const char *x, char *y, const int step, const int vectors)
+{
+    for (int row = 0; row < step; row++)
+#pragma GCC unroll 8
+        for (int at = 0; at < vectors * step * LK_VB; at += 64)
+            __builtin_prefetch(x + (READ_AHEAD + row) * s->x_row + at, 0);
+#pragma GCC unroll 4
+    for (int at = 0; at < vectors * LK_VB; at += 64)
+        __builtin_prefetch(y + WRITE_AHEAD * s->y_row + at, 1);
+}
+
 /* acc[m] has the sums of output row newest - m. `plain`: they are stored as they are. */
-LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, const int planes, const int masked,
-                     const int plain)
+LK_INLINE void strip(const lk_plane_strips *s, const int k, const int step, const int vectors, const int planes,
+                     const int masked, const int plain)
 {
     const real *const w = s->w, *const bias = s->bias;
-    const int has_splats = LK_VB == 64 && k == 3;
+    const int has_splats = LK_VB == 64 && k == 3, oldest = (k - 1) / step;
     vf splats[18];
-    uint32_t lanes[MAX_VECTORS * MAX_ROWS];
-    const int64_t x_row = s->x_row, y_row = s->y_row, top = s->top, bottom = s->bottom, rows = s->rows + k - 1;
+    lane_mask lanes[MAX_VECTORS * MAX_LOADS];
+    const int64_t x_row = s->x_row, y_row = s->y_row, top = s->top, bottom = s->bottom, rows = s->rows + oldest;
     const char *x = s->x;
     char *y = s->y;
     vf acc[MAX_ROWS][MAX_VECTORS], first[MAX_PLANES];
 #pragma GCC unroll 32
-    for (int i = 0; i < vectors * k; i++)
-        lanes[i] = s->x_lanes[i];
+    for (int i = 0; i < vectors * LOADS_OF(k, step); i++)
+        lanes[i] = mask_of(s->x_lanes[i]);
     if (has_splats)
 #pragma GCC unroll 32
         for (int i = 0; i < planes * k * k; i++) {
@@ -88,21 +150,25 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
     for (int plane = 0; plane < planes; plane++)
         first[plane] = bias ? splat(bias[plane]) : (vf){};
 #pragma GCC unroll 8
-    for (int m = 0; m < k; m++)
+    for (int m = 0; m <= oldest; m++)
 #pragma GCC unroll 4
         for (int v = 0; v < planes * vectors; v++)
             acc[m][v] = first[v / vectors];
-    for (int64_t newest = 0; newest < rows; newest++, x += x_row) {
-        if (newest >= top && newest < bottom)
-            add_row(acc, s, w, has_splats ? splats : NULL, lanes, x, k, vectors, planes, masked);
-        if (newest >= k - 1) {
+    for (int64_t newest = 0, i = 0; newest < rows; newest++, i += step, x += step * x_row) {
+        if (s->far)
+            prefetch_ahead(s, x, y, step, vectors);
+        if (i >= top && i < bottom)
+            add_row(acc, s, w, has_splats ? splats : NULL, lanes, x, 0, k, step, vectors, planes, masked);
+        if (newest >= oldest) {
 #pragma GCC unroll 2
             for (int plane = 0; plane < planes; plane++)
-                store_row(s, y + plane * s->y_plane, acc[k - 1] + plane * vectors, vectors, plain);
+                store_row(s, y + plane * s->y_plane, acc[oldest] + plane * vectors, step, vectors, plain);
             y += y_row;
         }
+        if (step == 2 && i + 1 >= top && i + 1 < bottom)
+            add_row(acc, s, w, has_splats ? splats : NULL, lanes, x + x_row, 1, k, step, vectors, planes, masked);
 #pragma GCC unroll 8
-        for (int m = k - 1; m > 0; m--)
+        for (int m = oldest; m > 0; m--)
 #pragma GCC unroll 4
             for (int v = 0; v < planes * vectors; v++)
                 acc[m][v] = acc[m - 1][v];
@@ -113,21 +179,27 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
 }
 
 /* One function for each number of vectors: in larger ones gcc 12 allocates registers worse. */
-#define STRIP(K, VECTORS, PLANES) \
-    static void strip_##K##x##VECTORS##x##PLANES(const lk_plane_strips *s) \
+#define STEPS(K, STEP, VECTORS, PLANES) \
+    static void strip_##K##x##VECTORS##x##PLANES##_##STEP(const lk_plane_strips *s) \
     { \
         const int ends = 1 | 1 << (VECTORS - 1); \
         int some = 0; \
-        for (int i = 0; i < VECTORS * K; i++) \
-            some |= (s->x_lanes[i] != (1u << LK_LANES) - 1) << i / K; \
+        for (int i = 0; i < VECTORS * LOADS_OF(K, STEP); i++) \
+            some |= (s->x_lanes[i] != (1u << LK_LANES) - 1) << i / LOADS_OF(K, STEP); \
         if (s->positive || s->clip) \
-            strip(s, K, VECTORS, PLANES, ~0, 0); \
+            strip(s, K, STEP, VECTORS, PLANES, ~0, 0); \
         else if (!s->masked) \
-            strip(s, K, VECTORS, PLANES, 0, 1); \
+            strip(s, K, STEP, VECTORS, PLANES, 0, 1); \
         else if (VECTORS > 2 && !(some & ~ends)) \
-            strip(s, K, VECTORS, PLANES, ends, 1); \
+            strip(s, K, STEP, VECTORS, PLANES, ends, 1); \
         else \
-            strip(s, K, VECTORS, PLANES, ~0, 1); \
+            strip(s, K, STEP, VECTORS, PLANES, ~0, 1); \
+    }
+#define STRIP(K, VECTORS, PLANES) \
+    STEPS(K, 1, VECTORS, PLANES) STEPS(K, 2, VECTORS, PLANES) \
+    static void strip_##K##x##VECTORS##x##PLANES(const lk_plane_strips *s) \
+    { \
+        (s->step == 1 ? strip_##K##x##VECTORS##x##PLANES##_1 : strip_##K##x##VECTORS##x##PLANES##_2)(s); \
     }
 #define KERNEL(STEM, ...) \
     void LK_NAME(LK_TYPED(STEM))(const lk_plane_strips *s) \
