@@ -1,8 +1,8 @@
 """Depthwise k x k of NCHW without reorders: vectors are pixels along the width, processed down strips.
 
-Every tap loads its own vector, often across two cache lines, and with stride 2 picks every other element of two; but each
-is used for a whole column of the filter, so that this is faster than reorders to channels innermost and back, unless rows
-leave most of their last vector empty.
+Every tap loads its own vector, often across two cache lines, and with stride 2 picks every other element of two; but
+each is used for a whole column of the filter, so that this is faster than reorders to channels innermost and back,
+unless rows leave most of their last vector empty.
 """
 
 from __future__ import annotations

@@ -190,6 +190,10 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int step, cons
             strip(s, K, STEP, VECTORS, PLANES, ~0, 0); \
         else if (!s->masked) \
             strip(s, K, STEP, VECTORS, PLANES, 0, 1); \
+        else if (VECTORS == 2 && some == 1) \
+            strip(s, K, STEP, VECTORS, PLANES, 1, 1); \
+        else if (VECTORS == 2 && some == 2) \
+            strip(s, K, STEP, VECTORS, PLANES, 2, 1); \
         else if (VECTORS > 2 && !(some & ~ends)) \
             strip(s, K, STEP, VECTORS, PLANES, ends, 1); \
         else \
