@@ -102,6 +102,31 @@ LK_INLINE void add_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, c
     }
 }
 
+/* The same where all of these rows are in the strip: columns are loaded when they are multiplied, as there are few
+ * registers. */
+LK_INLINE void add_inner_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int first,
+                             const int k, const int cols, const int step, const int kind)
+{
+    const int full = k / step * cols > 12; /* sums leave no register for a weight */
+#pragma GCC unroll 8
+    for (int b = 0; b < k; b++) {
+        vf xv[MAX_COLS];
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++)
+            xv[j] = column(s, x, j * step + b, kind);
+#pragma GCC unroll 8
+        for (int m = 0; first + m * step < k; m++) {
+            const vf *const at = w + (first + m * step) * k + b;
+#pragma GCC unroll 8
+            for (int j = 0; j < cols; j++)
+                if (full)
+                    LK_FMA_AT(acc[m][j], xv[j], at);
+                else
+                    LK_FMA(acc[m][j], xv[j], *at);
+        }
+    }
+}
+
 /* acc[m] has the sums of output row newest - m. */
 LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int cols, const int step, const int kind)
 {
@@ -115,14 +140,23 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
     for (int m = 0; m <= oldest; m++)
         begin_row(acc[m], bias, cols);
     for (int64_t newest = 0, i = 0; newest < s->rows + oldest; newest++, i += step, x += step * s->x_row) {
-        if (i >= s->top && i < s->bottom)
-            add_row(acc, s, x, w, newest, 0, k, cols, step, kind);
+        const int inner = LK_VB == 32 && newest >= oldest && newest < s->rows;
+        if (i >= s->top && i < s->bottom) {
+            if (inner)
+                add_inner_row(acc, s, x, w, 0, k, cols, step, kind);
+            else
+                add_row(acc, s, x, w, newest, 0, k, cols, step, kind);
+        }
         if (newest >= oldest) {
             store_row(s, y, acc[oldest], cols, kind);
             y += s->y_row;
         }
-        if (step == 2 && i + 1 >= s->top && i + 1 < s->bottom)
-            add_row(acc, s, x + s->x_row, w, newest, 1, k, cols, step, kind);
+        if (step == 2 && i + 1 >= s->top && i + 1 < s->bottom) {
+            if (inner)
+                add_inner_row(acc, s, x + s->x_row, w, 1, k, cols, step, kind);
+            else
+                add_row(acc, s, x + s->x_row, w, newest, 1, k, cols, step, kind);
+        }
 #pragma GCC unroll 8
         for (int m = oldest; m > 0; m--)
 #pragma GCC unroll 8
@@ -296,6 +330,9 @@ STRIP(7, 1, FULL) STRIP(7, 2, FULL) STRIP(7, 3, FULL)
 #else
 STRIP(3, 1, FULL_3) STRIP(3, 2, FULL_3)
 #endif
+#if LK_VB == 32
+STRIP(5, 1, FULL) STRIP(5, 2, FULL) STRIP(7, 1, FULL) STRIP(7, 2, FULL)
+#endif
 
 #define KERNEL(STEM, ...) \
     void LK_NAME(LK_TYPED(STEM))(const lk_strips *s) \
@@ -310,6 +347,10 @@ KERNEL(strips_7x3, strip_7x1, strip_7x2, strip_7x3)
 #else
 KERNEL(strips_3x2, strip_3x1, strip_3x2)
 #endif
+#if LK_VB == 32
+KERNEL(strips_5x2, strip_5x1, strip_5x2)
+KERNEL(strips_7x2, strip_7x1, strip_7x2)
+#endif
 
 const lk_kernel LK_ROWS(strips)[] = {
     LK_ROW(LK_STRIPS, LK_TYPED(strips_1x8), LK_STR(LK_KIND), LK_LANES, 1, 8, LK_TILE(LK_STR(LK_REAL))),
@@ -319,6 +360,10 @@ const lk_kernel LK_ROWS(strips)[] = {
     LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3, LK_TILE(LK_STR(LK_REAL))),
 #else
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2, LK_TILE(LK_STR(LK_REAL))),
+#endif
+#if LK_VB == 32
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_5x2), LK_STR(LK_KIND), LK_LANES, 5, 2, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_7x2), LK_STR(LK_KIND), LK_LANES, 7, 2, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };
