@@ -4,8 +4,8 @@
  *
  * The sums of all output rows that the current input row contributes to stay in registers: k with stride 1, half as
  * many with stride 2. So each input is loaded once per strip, for up to k * k multiplications, and each weight once per
- * input row, for all columns; of 3x3 the nine weights stay in registers as well. That counts most where pixels are a
- * power of two apart: few lines of a column are in the cache at once. 3x3 prefetches the next vector of channels.
+ * input row, for all columns; of 3x3 the nine weights stay in registers as well (AVX-512). That counts most where pixels
+ * are a power of two apart: few lines of a column are in the cache at once. 3x3 prefetches the next vector of channels.
  * 1x1 shares no input: it goes pixel by pixel, in the order of memory.
  * Edges: output rows outside the strip and input rows of padding are skipped; columns of padding are read as zeros, or
  * skipped.
@@ -21,7 +21,7 @@
 #if LK_VB == 64
 #define MAX_COLS 7
 #else
-#define MAX_COLS 2
+#define MAX_COLS 4
 #endif
 #define MAX_INPUTS 16 /* of a row that are in registers */
 
@@ -78,32 +78,7 @@ LK_INLINE void store_row(const lk_strips *s, char *y, vf *acc, const int cols, c
     }
 }
 
-/* Adds an input row to the sums of the output rows newest, newest - 1, .., with their rows of taps first,
- * first + step, .. */
-LK_INLINE void add_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int64_t newest,
-                       const int first, const int k, const int cols, const int step, const int kind)
-{
-    const int count = (cols - 1) * step + k;
-    vf xv[MAX_INPUTS];
-#pragma GCC unroll 16
-    for (int i = 0; i < count; i++)
-        xv[i] = column(s, x, i, kind);
-#pragma GCC unroll 8
-    for (int m = 0; first + m * step < k; m++) {
-        if ((uint64_t)(newest - m) >= (uint64_t)s->rows)
-            continue;
-#pragma GCC unroll 8
-        for (int b = 0; b < k; b++) {
-            const vf wv = w[(first + m * step) * k + b];
-#pragma GCC unroll 8
-            for (int j = 0; j < cols; j++)
-                LK_FMA(acc[m][j], xv[j * step + b], wv);
-        }
-    }
-}
-
-/* The same where all of these rows are in the strip: columns are loaded when they are multiplied, as there are few
- * registers. */
+/* As add_row, where all of the rows are in the strip: columns are loaded when they are multiplied, for few registers. */
 LK_INLINE void add_inner_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int first,
                              const int k, const int cols, const int step, const int kind)
 {
@@ -127,6 +102,34 @@ LK_INLINE void add_inner_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char
     }
 }
 
+/* Adds an input row to the sums of the output rows newest, newest - 1, .., with their rows of taps first,
+ * first + step, ..; `inner`: all of these are in the strip. */
+LK_INLINE void add_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int64_t newest,
+                       const int first, const int k, const int cols, const int step, const int kind, const int inner)
+{
+    const int count = (cols - 1) * step + k;
+    if (LK_VB == 32 && inner) {
+        add_inner_row(acc, s, x, w, first, k, cols, step, kind);
+        return;
+    }
+    vf xv[MAX_INPUTS];
+#pragma GCC unroll 16
+    for (int i = 0; i < count; i++)
+        xv[i] = column(s, x, i, kind);
+#pragma GCC unroll 8
+    for (int m = 0; first + m * step < k; m++) {
+        if ((uint64_t)(newest - m) >= (uint64_t)s->rows)
+            continue;
+#pragma GCC unroll 8
+        for (int b = 0; b < k; b++) {
+            const vf wv = w[(first + m * step) * k + b];
+#pragma GCC unroll 8
+            for (int j = 0; j < cols; j++)
+                LK_FMA(acc[m][j], xv[j * step + b], wv);
+        }
+    }
+}
+
 /* acc[m] has the sums of output row newest - m. */
 LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int cols, const int step, const int kind)
 {
@@ -140,23 +143,15 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
     for (int m = 0; m <= oldest; m++)
         begin_row(acc[m], bias, cols);
     for (int64_t newest = 0, i = 0; newest < s->rows + oldest; newest++, i += step, x += step * s->x_row) {
-        const int inner = LK_VB == 32 && newest >= oldest && newest < s->rows;
-        if (i >= s->top && i < s->bottom) {
-            if (inner)
-                add_inner_row(acc, s, x, w, 0, k, cols, step, kind);
-            else
-                add_row(acc, s, x, w, newest, 0, k, cols, step, kind);
-        }
+        const int inner = newest >= oldest && newest < s->rows;
+        if (i >= s->top && i < s->bottom)
+            add_row(acc, s, x, w, newest, 0, k, cols, step, kind, inner);
         if (newest >= oldest) {
             store_row(s, y, acc[oldest], cols, kind);
             y += s->y_row;
         }
-        if (step == 2 && i + 1 >= s->top && i + 1 < s->bottom) {
-            if (inner)
-                add_inner_row(acc, s, x + s->x_row, w, 1, k, cols, step, kind);
-            else
-                add_row(acc, s, x + s->x_row, w, newest, 1, k, cols, step, kind);
-        }
+        if (step == 2 && i + 1 >= s->top && i + 1 < s->bottom)
+            add_row(acc, s, x + s->x_row, w, newest, 1, k, cols, step, kind, inner);
 #pragma GCC unroll 8
         for (int m = oldest; m > 0; m--)
 #pragma GCC unroll 8
@@ -177,7 +172,8 @@ LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], cons
         if ((i == 0 && left) || (i == count - 1 && right))
             continue;
         const vf v = load_numbers(x, LK_LANES, ELEMENT);
-        __builtin_prefetch(x + LK_VB, 0, 2); /* hardware does not see it: pixels may be on pages of their own */
+        if (LK_VB == 64 || step == 1)
+            __builtin_prefetch(x + LK_VB, 0, 2); /* hardware does not see it: pixels may be on pages of their own */
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
             const int j = (i - b) / step;
@@ -327,10 +323,10 @@ void LK_NAME(LK_TYPED(strips_1x8))(const lk_strips *s) { scaled(s, s->step); }
 STRIP(3, 4, FULL_3) STRIP(3, 5, FULL_3) STRIP(3, 6, FULL_3) STRIP(3, 7, FULL_3)
 STRIP(5, 1, FULL) STRIP(5, 2, FULL) STRIP(5, 3, FULL) STRIP(5, 4, FULL)
 STRIP(7, 1, FULL) STRIP(7, 2, FULL) STRIP(7, 3, FULL)
-#else
+#elif LK_VB == 16
 STRIP(3, 1, FULL_3) STRIP(3, 2, FULL_3)
-#endif
-#if LK_VB == 32
+#else
+STRIP(3, 2, FULL_3) STRIP(3, 3, FULL_3) STRIP(3, 4, FULL_3)
 STRIP(5, 1, FULL) STRIP(5, 2, FULL) STRIP(7, 1, FULL) STRIP(7, 2, FULL)
 #endif
 
@@ -344,10 +340,10 @@ STRIP(5, 1, FULL) STRIP(5, 2, FULL) STRIP(7, 1, FULL) STRIP(7, 2, FULL)
 KERNEL(strips_3x7, NULL, NULL, NULL, strip_3x4, strip_3x5, strip_3x6, strip_3x7)
 KERNEL(strips_5x4, strip_5x1, strip_5x2, strip_5x3, strip_5x4)
 KERNEL(strips_7x3, strip_7x1, strip_7x2, strip_7x3)
-#else
+#elif LK_VB == 16
 KERNEL(strips_3x2, strip_3x1, strip_3x2)
-#endif
-#if LK_VB == 32
+#else
+KERNEL(strips_3x4, NULL, strip_3x2, strip_3x3, strip_3x4)
 KERNEL(strips_5x2, strip_5x1, strip_5x2)
 KERNEL(strips_7x2, strip_7x1, strip_7x2)
 #endif
@@ -358,10 +354,10 @@ const lk_kernel LK_ROWS(strips)[] = {
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7, LK_TILE(LK_STR(LK_REAL))),
     LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_KIND), LK_LANES, 5, 4, LK_TILE(LK_STR(LK_REAL))),
     LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3, LK_TILE(LK_STR(LK_REAL))),
-#else
+#elif LK_VB == 16
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2, LK_TILE(LK_STR(LK_REAL))),
-#endif
-#if LK_VB == 32
+#else
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x4), LK_STR(LK_KIND), LK_LANES, 3, 4, LK_TILE(LK_STR(LK_REAL))),
     LK_ROW(LK_STRIPS, LK_TYPED(strips_5x2), LK_STR(LK_KIND), LK_LANES, 5, 2, LK_TILE(LK_STR(LK_REAL))),
     LK_ROW(LK_STRIPS, LK_TYPED(strips_7x2), LK_STR(LK_KIND), LK_LANES, 7, 2, LK_TILE(LK_STR(LK_REAL))),
 #endif
