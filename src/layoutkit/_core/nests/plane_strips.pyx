@@ -56,8 +56,7 @@ cdef class PlaneStrips(Executor):
         self.row = <int64_t *>calloc(max(1, g.out[1]), sizeof(int64_t))
         if self.x_lanes == NULL or self.row == NULL:
             raise MemoryError(f"convolution: tables of {self.vectors} vectors and {g.out[1]} rows")
-        reach = self.positions(True)[2]
-        first, last = reach
+        first, last = self.positions(True)[2]
         for v in range(self.vectors):
             for i in range(self.loads):
                 column = step * v * self.lanes + (i // step * step + i % step * self.lanes) - g.before[2]

@@ -225,9 +225,26 @@ KERNEL(plane_strips_3x2, {strip_3x1x1, strip_3x2x1}, {strip_3x1x2})
 #if LK_VB == 32
 STRIP(5, 1, 1) STRIP(5, 2, 1) STRIP(5, 1, 2)
 STRIP(7, 1, 1)
-/* One after the other: there are registers for the seven sums of one plane only. */
+STEPS(7, 2, 2, 1) STEPS(7, 2, 1, 2)
+/* With stride 1 one after the other: there are registers for the seven sums of one vector only. */
+static void strip_7x2x1(const lk_plane_strips *s)
+{
+    if (s->step == 2) {
+        strip_7x2x1_2(s);
+        return;
+    }
+    lk_plane_strips vector = *s;
+    vector.vectors = 1, vector.y_lanes = (1 << LK_LANES) - 1;
+    strip_7x1x1(&vector);
+    vector.x += LK_VB, vector.y += LK_VB, vector.x_lanes += 7, vector.y_lanes = s->y_lanes;
+    strip_7x1x1(&vector);
+}
 static void strip_7x1x2(const lk_plane_strips *s)
 {
+    if (s->step == 2) {
+        strip_7x1x2_2(s);
+        return;
+    }
     lk_plane_strips plane = *s;
     for (int i = 0; i < 2; i++) {
         strip_7x1x1(&plane);
@@ -237,7 +254,7 @@ static void strip_7x1x2(const lk_plane_strips *s)
     }
 }
 KERNEL(plane_strips_5x2, {strip_5x1x1, strip_5x2x1}, {strip_5x1x2})
-KERNEL(plane_strips_7x1, {strip_7x1x1}, {strip_7x1x2})
+KERNEL(plane_strips_7x2, {strip_7x1x1, strip_7x2x1}, {strip_7x1x2})
 #endif
 
 const lk_kernel LK_ROWS(plane_strips)[] = {
@@ -250,7 +267,7 @@ const lk_kernel LK_ROWS(plane_strips)[] = {
 #endif
 #if LK_VB == 32
     LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_5x2), LK_STR(LK_REAL), LK_LANES, 5, 2 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
-    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x1), LK_STR(LK_REAL), LK_LANES, 7, LK_LANES, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x2), LK_STR(LK_REAL), LK_LANES, 7, 2 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };
