@@ -43,7 +43,8 @@ cdef class PlaneStrips(Executor):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const Geometry *g = &self.g
-        cdef int64_t i, v, lane, column, first, last, k = g.kernel[2], step = g.stride[2]
+        cdef int64_t i, v, lane, column, first, last, k = g.kernel[2]
+        cdef int64_t step = max(g.stride[1], g.stride[2])  # that of a single output is 1
         for i in range(3):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.channels, self.chunks, self.taps = channels, chunks, k * k
@@ -89,7 +90,8 @@ cdef class PlaneStrips(Executor):
         cdef lk_plane_strips_fn fn = <lk_plane_strips_fn>self.micro_kernel
         cdef lk_plane_strips s
         cdef lk_epilogue f
-        cdef int64_t n, c, chunk, rest, i, j, first, row, step = g.stride[2]
+        cdef int64_t n, c, chunk, rest, i, j, first, row
+        cdef int64_t step = max(g.stride[1], g.stride[2])  # that of a single output is 1
         cdef bint pairs = self.chunks == 1 and self.vectors == 1
         cdef uint32_t every = (<uint32_t>1 << self.lanes) - 1
         cdef const char *from_
