@@ -13,6 +13,7 @@ cdef enum:
     MAX_ROWS = 32    # rows of the tallest register tile: a mask has a bit for each
     PREFETCH_FROM_BYTES = 512 << 10  # a larger output is not in L2: its lines are prefetched before they are written
     PREFETCH_TILES = 4               # prefetch distance of the output, in tiles
+    FAR_BYTES = 8 << 20              # larger inputs and outputs are taken to be in memory rather than in a cache
 
 
 cdef struct Geometry:
@@ -133,6 +134,7 @@ cdef class Executor:
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, Tasks *tasks) noexcept nogil
     cdef list positions(self, bint leaves_out)
+    cdef bint is_far(self, int64_t channels)
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out)
     cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil

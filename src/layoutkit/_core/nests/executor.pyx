@@ -154,6 +154,12 @@ cdef class Executor:
             reaches.append((first, last))
         return reaches
 
+    cdef bint is_far(self, int64_t channels):
+        """Whether input and output, which have so many channels each, are too large for a cache."""
+        cdef Geometry *g = &self.g
+        cdef int64_t read = g.size[0] * g.size[1] * g.size[2], written = g.out[0] * g.out[1] * g.out[2]
+        return g.n * channels * (read * self.x_item + written * self.y_item) > FAR_BYTES
+
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out):
         """The steps of the pixels that are read, and of those that are written, given their strides."""

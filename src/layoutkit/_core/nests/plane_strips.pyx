@@ -13,9 +13,6 @@ from ..kernels.depthwise cimport lk_plane_strips, lk_plane_strips_fn
 from ..kernels.elementwise cimport lk_epilogue
 from .executor cimport Executor, Geometry, Tasks, ceil_div, clip_of, more, share
 
-cdef enum:
-    FAR_BYTES = 8 << 20  # input and output, from which on they are taken to be in memory rather than in a cache
-
 
 cdef class PlaneStrips(Executor):
     """Each output channel reads its own input channel.
@@ -51,7 +48,7 @@ cdef class PlaneStrips(Executor):
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.strips = ceil_div(self.vectors, self.nr // self.lanes)
         self.total = g.n * channels * chunks
-        self.far = g.n * channels * (g.size[1] * g.size[2] * self.x_item + g.out[1] * g.out[2] * self.y_item) > FAR_BYTES
+        self.far = self.is_far(channels)
         self.loads = ceil_div(k, step) * step
         self.x_lanes = <uint32_t *>calloc(max(1, self.vectors * self.loads), sizeof(uint32_t))
         self.row = <int64_t *>calloc(max(1, g.out[1]), sizeof(int64_t))

@@ -40,6 +40,7 @@ cdef class Strips(Executor):
     cdef int64_t *pixel          # offsets of the outputs of a row
     cdef int64_t sum_channels  # of the sums of a strip, whole vectors
     cdef int64_t sums_bytes    # of all of these sums
+    cdef bint far
 
     def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t chunks):
         Executor.__init__(self, nest)
@@ -52,6 +53,7 @@ cdef class Strips(Executor):
         self.runs = ceil_div(channels, run)
         self.strips = ceil_div(self.g.out[2], self.nr)
         self.total = self.g.n * self.runs * chunks
+        self.far = self.is_far(channels)
         self.pixel = <int64_t *>calloc(max(1, self.g.out[2]), sizeof(int64_t))
         self.sum_channels = ceil_div(min(run, channels), self.lanes) * self.lanes
         i = ceil_div(self.g.out[1], chunks) * self.nr if self.rounding else 0  # outputs of a strip
@@ -101,7 +103,7 @@ cdef class Strips(Executor):
             f.sums, f.sums_row = workspace, self.sum_channels * self.sum_item
         s.clip, s.bias, s.positive = clip, NULL, self.positive
         s.step = <int>max(g.stride[1], g.stride[2])  # that of a single output is 1
-        s.wide = buffered or not self.rounding
+        s.wide, s.far = buffered or not self.rounding, self.far
         while task < end or more(tasks, &task, &end):
             chunk, rest = task % self.chunks, task // self.chunks
             run, n = rest % self.runs, rest // self.runs

@@ -77,6 +77,6 @@ cdef extern from "depthwise/strips.h" nogil:
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
         uint32_t inside, x_lanes, y_lanes
-        int cols, step, positive, wide
+        int cols, step, positive, wide, far
         const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil

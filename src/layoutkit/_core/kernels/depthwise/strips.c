@@ -44,6 +44,14 @@ LK_INLINE vf column(const lk_strips *s, const char *x, const int i, const int ki
     return load_numbers(inside ? p : (const char *)zeros, LK_LANES, ELEMENT);
 }
 
+/* The same columns of the next vector of channels: hardware does not see it, pixels may be on pages of their own. */
+LK_INLINE void prefetch_next(const lk_strips *s, const char *x, const int rows, const int count)
+{
+    for (int row = 0; row < rows; row++, x += s->x_row)
+        for (int i = 0; i < count; i++)
+            __builtin_prefetch(x + i * s->x_col + LK_VB, 0, 2);
+}
+
 LK_INLINE void begin_row(vf *acc, const vf bias, const int cols)
 {
 #pragma GCC unroll 8
@@ -144,6 +152,8 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
         begin_row(acc[m], bias, cols);
     for (int64_t newest = 0, i = 0; newest < s->rows + oldest; newest++, i += step, x += step * s->x_row) {
         const int inner = newest >= oldest && newest < s->rows;
+        if (s->far)
+            prefetch_next(s, x, step, (cols - 1) * step + k);
         if (i >= s->top && i < s->bottom)
             add_row(acc, s, x, w, newest, 0, k, cols, step, kind, inner);
         if (newest >= oldest) {
@@ -163,17 +173,20 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
 
 /* Of 3x3: adds one input row to the sums of up to three output rows, whose first, second and last tap it is; NULL:
  * none. Its first column is padding if `left`, its last one if `right`: tests that are cheaper than code for each. */
-LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], const char *x, const int64_t x_col,
+LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const lk_strips *s, const vf (*w)[3], const char *x,
                        const int cols, const int step, const int left, const int right)
 {
     const int count = (cols - 1) * step + 3;
+    const int64_t x_col = s->x_col;
+    if (LK_VB == 32 && step == 2 && s->far)
+        prefetch_next(s, x, 1, count);
 #pragma GCC unroll 32
     for (int i = 0; i < count; i++, x += x_col) {
         if ((i == 0 && left) || (i == count - 1 && right))
             continue;
         const vf v = load_numbers(x, LK_LANES, ELEMENT);
         if (LK_VB == 64 || step == 1)
-            __builtin_prefetch(x + LK_VB, 0, 2); /* hardware does not see it: pixels may be on pages of their own */
+            __builtin_prefetch(x + LK_VB, 0, 2); /* near ones gain, too */
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
             const int j = (i - b) / step;
@@ -191,7 +204,7 @@ LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], cons
 
 /* Output rows before the first and after the last of the strip are not computed. */
 #define ADD(FIRST, SECOND, LAST) \
-    add_row_3(FIRST, SECOND, LAST, (const vf(*)[3])w, x, s->x_col, cols, step, left, right)
+    add_row_3(FIRST, SECOND, LAST, s, (const vf(*)[3])w, x, cols, step, left, right)
 
 /* Input row i, i % 3 == P: the first tap of output row i, the second of i - 1, the last of i - 2. With 3n + 1 rows no
  * multiplication is wasted. */
