@@ -68,7 +68,7 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
         kernel.name, x=gx.address - top * row - left * x_pixel, x_strides=(row, x_pixel), w=gw.address,
         bias=gb.address if biased else 0, y=gy.address, y_strides=(y_pixel * cols, y_pixel), rows=rows, cols=cols,
         step=step, inside=sum(1 << i for i in range(left, wide - right)), top=top, bottom=bottom, vectors=vectors,
-        x_lanes=(1 << tail) - 1, y_lanes=(1 << (lanes if pads else tail)) - 1, wide=sums,
+        x_lanes=(1 << tail) - 1, y_lanes=(1 << (lanes if pads else tail)) - 1, wide=sums, far=rng.integers(2),
         clip=None if limits is None else limits.ctypes.data,
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(want.dtype).reshape(want.shape), want)
@@ -244,7 +244,7 @@ def some_planes(kernel, rng, planes, step, wide, rows, left, right, top, below, 
     harness.plane_strips(
         kernel.name, x=gx.address - top * row - left * x.itemsize, x_strides=(row * inner.shape[1], row), w=gw.address,
         bias=gb.address if biased else 0, y=gy.address, y_strides=(x.itemsize * wide * rows, x.itemsize * wide),
-        planes=planes, step=step, rows=rows, top=top, bottom=bottom, x_lanes=masks,
+        planes=planes, step=step, far=rng.integers(2), rows=rows, top=top, bottom=bottom, x_lanes=masks,
         y_lanes=(1 << (wide - 1) % lanes + 1) - 1, masked=not valid.all(),
         clip=None if limits is None else limits.ctypes.data,
     )  # fmt: skip

@@ -11,6 +11,7 @@
  * strip are not stored.
  */
 #pragma GCC optimize("schedule-insns2") /* left out elsewhere (meson.build); 3x3 gains 3 to 5 % */
+#include "common/every_second.h"
 #include "common/vector.h"
 #include "plane_strips.h"
 
@@ -44,9 +45,8 @@ LK_INLINE vf odds_of(vf a, vf b) { return (vf)_mm256_unpackhi_pd((native)a, (nat
 LK_INLINE vf evens_of(vf a, vf b) { return (vf)_mm256_shuffle_ps((native)a, (native)b, 0x88); }
 LK_INLINE vf odds_of(vf a, vf b) { return (vf)_mm256_shuffle_ps((native)a, (native)b, 0xdd); }
 #else
-static const lane_integer twice[16] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-LK_INLINE vf evens_of(vf a, vf b) { return __builtin_shuffle(a, b, *(const vi *)twice); }
-LK_INLINE vf odds_of(vf a, vf b) { return __builtin_shuffle(a, b, *(const vi *)twice + 1); }
+LK_INLINE vf evens_of(vf a, vf b) { return every_second(a, b, 0); }
+LK_INLINE vf odds_of(vf a, vf b) { return every_second(a, b, 1); }
 #endif
 LK_INLINE vf in_order(vf v)
 {
@@ -113,7 +113,7 @@ LK_INLINE void store_row(const lk_plane_strips *s, char *y, vf *acc, const int s
     }
 }
 
-/* Rows are so far apart that hardware does not see the next ones coming. */
+/* Of a plane that is in memory: a strip reads so little of each row that hardware does not see the next ones coming. */
 LK_INLINE void prefetch_ahead(const lk_plane_strips *s, const char *x, char *y, const int step, const int vectors)
 {
     for (int row = 0; row < step; row++)
@@ -165,7 +165,7 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int step, cons
                 store_row(s, y + plane * s->y_plane, acc[oldest] + plane * vectors, step, vectors, plain);
             y += y_row;
         }
-        if (step == 2 && i + 1 >= top && i + 1 < bottom)
+        if (step == 2 && newest + 1 < rows && i + 1 >= top && i + 1 < bottom)
             add_row(acc, s, w, has_splats ? splats : NULL, lanes, x + x_row, 1, k, step, vectors, planes, masked);
 #pragma GCC unroll 8
         for (int m = oldest; m > 0; m--)

@@ -11,9 +11,9 @@
  *             j < vectors * lanes
  *
  * x[i][c] is the element at x + i*x_row + c*item (bytes). It is padding, 0 and not read, if i is not in [top, bottom).
- * Columns of padding are told by masks of all vectors that are loaded, one for each tap, or, with stride 2, two for each
- * two taps (of 3x3: 4): vector v of tap b begins at column step*v*lanes + b, those of taps b and b + 1 at that and `lanes`
- * behind it. Lanes whose bit is clear are 0 and not read; `masked`: any is clear. Of the last vector only the lanes y_lanes
+ * Columns of padding are told by a mask of each vector that is loaded: with stride 1 that of tap b of vector v, which begins
+ * at column v*lanes + b; with stride 2 the two of taps b and b + 1, b even, which begin at column 2*v*lanes + b and `lanes`
+ * columns later. Lanes whose bit is clear are 0 and not read; `masked`: any is clear. Of the last vector only the lanes y_lanes
  * are written. `far`: x and y are in memory rather than in a cache. */
 typedef struct {
     const char *x;

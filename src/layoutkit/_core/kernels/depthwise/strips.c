@@ -5,7 +5,8 @@
  * The sums of all output rows that the current input row contributes to stay in registers: k with stride 1, half as
  * many with stride 2. So each input is loaded once per strip, for up to k * k multiplications, and each weight once per
  * input row, for all columns; of 3x3 the nine weights stay in registers as well (AVX-512). That counts most where pixels
- * are a power of two apart: few lines of a column are in the cache at once. 3x3 prefetches the next vector of channels.
+ * are a power of two apart: few lines of a column are in the cache at once. The next vector of channels is prefetched, by
+ * 3x3 always, by others and by 3x3 of 32 bytes with stride 2 where the image is in memory.
  * 1x1 shares no input: it goes pixel by pixel, in the order of memory.
  * Edges: output rows outside the strip and input rows of padding are skipped; columns of padding are read as zeros, or
  * skipped.
@@ -49,7 +50,7 @@ LK_INLINE void prefetch_next(const lk_strips *s, const char *x, const int rows, 
 {
     for (int row = 0; row < rows; row++, x += s->x_row)
         for (int i = 0; i < count; i++)
-            __builtin_prefetch(x + i * s->x_col + LK_VB, 0, 2);
+            __builtin_prefetch(x + i * s->x_col + LK_LANES * ITEM, 0, 2);
 }
 
 LK_INLINE void begin_row(vf *acc, const vf bias, const int cols)
@@ -90,7 +91,7 @@ LK_INLINE void store_row(const lk_strips *s, char *y, vf *acc, const int cols, c
 LK_INLINE void add_inner_row(vf (*acc)[MAX_COLS], const lk_strips *s, const char *x, const vf *w, const int first,
                              const int k, const int cols, const int step, const int kind)
 {
-    const int full = k / step * cols > 12; /* sums leave no register for a weight */
+    const int full = ((k + step - 1) / step + 1) * cols >= 16; /* sums and columns leave no register for a weight */
 #pragma GCC unroll 8
     for (int b = 0; b < k; b++) {
         vf xv[MAX_COLS];
@@ -152,7 +153,7 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
         begin_row(acc[m], bias, cols);
     for (int64_t newest = 0, i = 0; newest < s->rows + oldest; newest++, i += step, x += step * s->x_row) {
         const int inner = newest >= oldest && newest < s->rows;
-        if (s->far)
+        if (s->far && v + 1 < s->vectors)
             prefetch_next(s, x, step, (cols - 1) * step + k);
         if (i >= s->top && i < s->bottom)
             add_row(acc, s, x, w, newest, 0, k, cols, step, kind, inner);
@@ -160,7 +161,7 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
             store_row(s, y, acc[oldest], cols, kind);
             y += s->y_row;
         }
-        if (step == 2 && i + 1 >= s->top && i + 1 < s->bottom)
+        if (step == 2 && newest + 1 < s->rows + oldest && i + 1 >= s->top && i + 1 < s->bottom)
             add_row(acc, s, x + s->x_row, w, newest, 1, k, cols, step, kind, inner);
 #pragma GCC unroll 8
         for (int m = oldest; m > 0; m--)
@@ -185,7 +186,7 @@ LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const lk_strips *s, co
         if ((i == 0 && left) || (i == count - 1 && right))
             continue;
         const vf v = load_numbers(x, LK_LANES, ELEMENT);
-        if (LK_VB == 64 || step == 1)
+        if (LK_VB != 32 || step == 1)
             __builtin_prefetch(x + LK_VB, 0, 2); /* near ones gain, too */
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
