@@ -27,7 +27,7 @@
  * NaN stays NaN, but a0 x^0 is a0, and thresholded_relu and shrink make it 0. At -Inf silu, gelu, gelu_tanh, hardswish and
  * mish give -0, their limit; swish and hardswish_of give 0 of the sign of x where their factor is 0. */
 #define LK_STEPS(X) \
-    X(CLIP, clip, 0, 0, SHORT) X(PRELU, prelu, 1, 0.5, SHORT) X(SILU, silu, 0, 4, LONG) X(GELU, gelu, 0, 9, GATED) \
+    X(CLIP, clip, 0, 0, SHORT) X(PRELU, prelu, 1, 0.5, SHORT) X(SILU, silu, 0, 4, LONG) X(GELU, gelu, 0, 7, GATED) \
     X(GELU_TANH, gelu_tanh, 0, 4, GATED) X(HARDSWISH, hardswish, 0, 3, SHORT) X(ELU, elu, 0, 2, LONG) \
     X(TANH, tanh, 0, 3, LONG) X(SIGMOID, sigmoid, 0, 3, LONG) X(SOFTPLUS, softplus, 0, 2, LONG) \
     X(ABS, abs, 0, 0, SHORT) X(SQUARE, square, 0, 0.5, SHORT) X(SQRT, sqrt, 0, 0.5, SHORT) X(EXP, exp, 0, 1.5, LONG) \

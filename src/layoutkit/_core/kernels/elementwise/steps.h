@@ -29,7 +29,13 @@ STEP(gelu)
     const vf up = exponential_up(exponent_of_sum((real)-0.5 * square, (real)-0.5 * left_of(v, v, square)));
     const vf t = (real)1 / fused(v, splat(T_STEP), splat(1));
     const vf half_up = polynomial(erfc_series, ERFC_TERMS, ERFC_ARGUMENT(t)) * t * up; /* erfc(z) / 2 * 2^UP */
-    return choose_by_sign(x, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
+    const vf far = choose_by_sign(x, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
+#if LK_BITS == 64 /* x/2 (1 + erf(x / sqrt 2)) by its series: the polynomial's error is largest near 0 */
+    const vf slope = polynomial(erf_series, ERF_TERMS, (real)0.5 * square) * ((real)0.5 * sqrt_half);
+    return choose(v < (real)0.5, x * fused(x, slope, splat(0.5)), far);
+#else
+    return far;
+#endif
 }
 STEP(gelu_tanh)
 {
