@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from strided import placed, placements
 
 import layoutkit.ndimage as ndi
+from layoutkit.ndimage.repeats import calls
 
 TYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "bool", "float32", "float64"]
 MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-wrap", "grid-mirror", "grid-constant"]
@@ -64,6 +65,12 @@ def check(got, want, scale=1.0):
     np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=bound)
 
 
+def like(x):
+    """Zeros, of the shape and strides of an array."""
+    first, last = np.lib.array_utils.byte_bounds(x)
+    return np.ndarray(x.shape, x.dtype, bytearray(last - first), x.__array_interface__["data"][0] - first, x.strides)
+
+
 def compare(name, x, *args, isa, threads, scale, **keywords):
     """A filter of ours against scipy's; outputs without negative numbers are drawn for inputs without."""
     dtype = np.dtype(keywords.get("output") or x.dtype)
@@ -74,6 +81,10 @@ def compare(name, x, *args, isa, threads, scale, **keywords):
     with np.errstate(invalid="ignore"):
         want = getattr(scipy, name)(np.array(x), *args, **keywords)
         with using_isa(isa):
+            getattr(ndi, name)(like(x), *args, threads=threads, **keywords)
+            again = getattr(ndi, name)(x, *args, threads=threads, **keywords)  # as the call before was made
+            calls.clear()
             got = getattr(ndi, name)(x, *args, threads=threads, **keywords)
+    np.testing.assert_array_equal(again, got)
     largest = np.max(abs(x), initial=3, where=np.isfinite(x)) if x.dtype.kind == "f" else 300
     check(got, want, float(largest) * scale)

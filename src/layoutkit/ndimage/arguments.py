@@ -6,14 +6,15 @@ import functools
 import inspect
 import operator
 import textwrap
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..choosing.warn import warn
 from ..memory.arrays import as_array, empty
 from ..memory.foreign import as_torch_like, is_torch, memory_of
+from .repeats import not_again, repeated
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +83,7 @@ def filters(operation: Any = None, **parameters: str) -> Any:
         lines += [error, *textwrap.wrap("; ".join(reasons) + ".", 110, initial_indent="    ", subsequent_indent="    ")]
     first, _, rest = inspect.cleandoc(operation.__doc__ or "").partition("\n\nPARAMETERS")
     operation.__doc__ = "\n".join([first, "", *lines]) + rest
-    return _takes_torch(operation)
+    return repeated(_takes_torch(operation))
 
 
 def _takes_torch(operation: F) -> F:
@@ -124,11 +125,17 @@ def dtype_of(output: Any, array: np.ndarray, is_complex: bool, what: str) -> np.
     if is_complex and dtype.kind != "c":
         if isinstance(output, str):
             raise RuntimeError(f"{what}: output must have a complex dtype, got {dtype}")
-        warnings.warn(f"{what}: output of {dtype} becomes complex", stacklevel=4)
+        warned(f"{what}: output of {dtype} becomes complex")
         dtype = np.promote_types(dtype, np.complex64)
     if isinstance(output, str) and not issubclass(dtype.type, np.number):
         raise RuntimeError(f"{what}: output must have a numeric dtype, got {dtype}")
     return dtype
+
+
+def warned(text: str) -> None:
+    """Warn of a call, each time."""
+    not_again()
+    warn(text, UserWarning)
 
 
 def output_for(output: Any, array: np.ndarray, what: str, is_complex: bool = False, shape: Any = None) -> np.ndarray:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..memory.arrays import overlap
 from . import windows as w
 from .arguments import array_of, axes_of, filters, one_each, output_for
 from .neighbourhoods import footprint_of, ordered
+from .repeats import not_again, repeated
 
 BINARY = {
     "structure": "array_like, optional|Which neighbours count: by default those that share a face."
@@ -44,6 +46,7 @@ def generate_binary_structure(rank, connectivity) -> np.ndarray:
     return np.abs(np.indices((3,) * rank) - 1).sum(0) <= connectivity
 
 
+@repeated
 def _eroded(
     input: Any, structure: Any, iterations: Any, mask: Any, output: Any, border: Any, origin: Any, axes: Any,
     threads: Any, dilates: bool, what: str,
@@ -69,9 +72,13 @@ def _eroded(
         near, origins = np.flip(near), [-o - (n % 2 == 0) for o, n in zip(origins, near.shape)]
     window = footprint_of(near, found, x.ndim, origins, what, "structure")
     y = output_for(output if isinstance(output, np.ndarray) else bool, x, what)
-    inside = np.array(x, bool)
     fields = dict(kind=w.LARGEST if dilates else w.LEAST)
     outside, done = float(bool(border)), 0
+    if iterations == 1 and allowed is None and window.count and x.dtype == y.dtype == bool and not overlap(x, y):
+        ordered("fold", x, y, window, "constant", outside, fields, threads, what)
+        return y
+    not_again()
+    inside = np.array(x, bool)
     while done < max(1, iterations) or iterations < 1:
         if window.count:
             after = np.empty(x.shape, bool)

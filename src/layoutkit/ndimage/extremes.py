@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from . import windows as w
-from .arguments import array_of, axes_of, filters, mode_of, output_for
+from .arguments import array_of, axes_of, filters, mode_of, output_for, warned
 from .boxes import boxes, extremes, largest_of, least_of
 from .neighbourhoods import footprint_of, ordered
 
@@ -19,7 +18,7 @@ def fold_filter(
 ) -> Any:  # fmt: skip
     """The least or the largest of boxes, of elements of a footprint, or of those plus or minus a structure."""
     if size is not None and footprint is not None:
-        warnings.warn(f"{what}: ignoring size because footprint is set", UserWarning, stacklevel=4)
+        warned(f"{what}: ignoring size because footprint is set")
     if x.dtype.kind == "c":
         raise TypeError(f"{what}: complex numbers have no order")
     if footprint is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from .._core.nests.blend import Interpolation
 from .._core.nests.sampling import MARGIN
 from .._core.nests.zooming import Zooming
+from . import repeats
 
 MOST_AXES = 3
 SMALL = {"u8": 8, "s8": 8, "u16": 16, "s16": 16}  # bits of integers whose sums are made of float32
@@ -29,34 +30,43 @@ def blended(
     """
     if x.ndim > MOST_AXES:
         return False
-    given = points
+    given, box, outside = points, None, None
     inside = [(at >= 0) & (at <= n - 1) for at, n in zip(points, x.shape)]
     if not all(i.all() for i in inside):
         if mode == "nearest":
             points = [np.clip(at, 0, n - 1) for at, n in zip(points, x.shape)]
         elif mode == "constant" and all((np.diff(at) >= 0).all() for at in points):
-            y[...] = constant if limits is None else cast(constant, y.dtype, *limits)
-            box = [slice(np.argmax(i), np.argmax(i) + np.count_nonzero(i)) for i in inside]
+            box = tuple(slice(np.argmax(i), np.argmax(i) + np.count_nonzero(i)) for i in inside)
             given = points = [at[b] for at, b in zip(points, box)]
-            y = y[tuple(box)]
+            outside = constant if limits is None else cast(constant, y.dtype, *limits)
         else:
             return False
-    if y.size == 0:
-        return True
-    taps = [taps_of(at, elements) for at, elements in zip(points, around)]
-    if any((np.diff(indices) < 0).any() for indices, _ in taps):
-        return False
-    if element == "f32":
-        Interpolation(x, y, 0, 1, [(at, weight.astype(np.float32)) for at, weight in taps], threads)(x, y)
-        return True
-    assert limits is not None
-    offsets = [elements * (s // x.itemsize) for elements, s in zip(around, x.strides)]
-    same = given is points and exact(taps, SMALL[element])  # of nearest ones doubles are not exact
-    doubt = 0.0 if same else ROUNDINGS * x.ndim * 2.0**-24
-    slope = doubt  # sums of what is not negative are rounded in proportion to themselves, others to the largest number
-    if limits[0] < 0:
-        doubt, slope = doubt * max(map(abs, limits)), 0.0
-    Zooming((x, y), element, taps, given, offsets, doubt, slope, limits, threads)(x, y)
+    part = y if box is None else y[box]
+    nest: Interpolation | Zooming | None = None
+    if part.size:
+        taps = [taps_of(at, elements) for at, elements in zip(points, around)]
+        if any((np.diff(indices) < 0).any() for indices, _ in taps):
+            return False
+        if element == "f32":
+            weights = [(at, weight.astype(np.float32)) for at, weight in taps]
+            nest = Interpolation(x, part, 0, 1, weights, threads)
+        else:
+            assert limits is not None
+            offsets = [elements * (s // x.itemsize) for elements, s in zip(around, x.strides)]
+            same = given is points and exact(taps, SMALL[element])  # of nearest ones doubles are not exact
+            doubt = 0.0 if same else ROUNDINGS * x.ndim * 2.0**-24
+            slope = doubt  # sums of what is not negative are rounded in proportion to themselves, others to the largest
+            if limits[0] < 0:
+                doubt, slope = doubt * max(map(abs, limits)), 0.0
+            nest = Zooming((x, part), element, taps, given, offsets, doubt, slope, limits, threads)
+
+    def run(x: np.ndarray, y: np.ndarray) -> None:
+        if box is not None:
+            y[...] = outside
+        if nest is not None:
+            nest(x, y if box is None else y[box])
+
+    repeats.run(run, x, y)
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 from .._core.nests.sampling import MARGIN, MAX_RANK, Sampling
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
+from . import repeats
 from . import windows as w
-from .arguments import array_of, axis_of, by_parts, filters, numbers_of, output_for
+from .arguments import array_of, axis_of, by_parts, filters, numbers_of, output_for, warned
 from .fixed import SMALL
 from .grids import blended
 from .neighbourhoods import plain
@@ -146,7 +146,7 @@ def _sampled(
         if linear and (types[0] == "f32" or y.dtype.name in SMALL):
             if blended(x, to, types[0], points["points"], elements, mode, cval, bounds, most):
                 return
-        Sampling((x, to), types, around, order, POINTS[mode], cval, bounds, threads=most, **points)(x, to)
+        repeats.run(Sampling((x, to), types, around, order, POINTS[mode], cval, bounds, threads=most, **points), x, to)
 
     if y.size:
         watched(info, run)
@@ -188,7 +188,7 @@ def zoom(
         y[...] = x
         return y
     if grid_mode and mode in ("constant", "wrap"):
-        warnings.warn(f"{what}: with grid_mode, mode grid-{mode} is better than {mode}", UserWarning, stacklevel=3)
+        warned(f"{what}: with grid_mode, mode grid-{mode} is better than {mode}")
     coordinates = []
     for n, m in zip(x.shape, shape):
         above, below = (n, m) if grid_mode else (n - 1, m - 1)

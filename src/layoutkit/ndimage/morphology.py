@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from .arguments import array_of, axes_of, filters, one_each
+from .arguments import array_of, axes_of, filters, one_each, warned
 from .extremes import fold_filter
+from .repeats import repeated
 
 
 def _window(size: Any, footprint: Any, structure: Any, what: str) -> None:
@@ -16,6 +16,7 @@ def _window(size: Any, footprint: Any, structure: Any, what: str) -> None:
         raise ValueError(f"{what}: size, footprint, or structure must be specified")
 
 
+@repeated
 def _eroded(
     x: np.ndarray, size: Any, footprint: Any, structure: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any,
     threads: Any, what: str,
@@ -24,6 +25,7 @@ def _eroded(
     return fold_filter(x, size, footprint, structure, output, mode, cval, origin, axes, False, threads, what)
 
 
+@repeated
 def _dilated(
     x: np.ndarray, size: Any, footprint: Any, structure: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any,
     threads: Any, what: str,
@@ -43,7 +45,7 @@ def _prepared(input: Any, size: Any, footprint: Any, axes: Any, what: str) -> tu
     """The array, the size unless there is a footprint, the axes."""
     x = array_of(input, what)
     if size is not None and footprint is not None:
-        warnings.warn(f"{what}: ignoring size because footprint is set", UserWarning, stacklevel=4)
+        warned(f"{what}: ignoring size because footprint is set")
         size = None
     return x, size, axes_of(axes, x.ndim, None, what)
 

@@ -14,6 +14,7 @@ from .._core.nests.convert import TYPES
 from .._core.nests.neighbourhood import Neighbourhood
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
+from . import repeats
 from . import windows as w
 from .arguments import before_of, one_each
 from .passes import DTYPES, FOLDED, REALS, streams
@@ -130,7 +131,7 @@ def _run(
     windowed = [i for i, n in enumerate(shape) if n > 1]
     points = windowed[-1] if windowed else x.ndim - 1
     if not (is_contiguous(x.shape[points:], x.strides[points:], x.itemsize) and x.flags.aligned):
-        x = np.ascontiguousarray(x)
+        x = repeats.contiguous(x)
     earlier = [i for i in windowed if i < points]
     line = earlier[-1] if earlier else points - 1  # -1: there is only one
     plane = earlier[-2] if len(earlier) > 1 else -1
@@ -162,9 +163,10 @@ def _run(
         constant = np.full(length, cval if mode == "constant" else 0, DTYPES[TYPES[types[1]]])
     else:
         constant = np.full(length, cval if mode == "constant" else 0, x.dtype)
-    Neighbourhood(
+    nest = Neighbourhood(
         (x, y), kind, types, merged(axis(i) for i in others), [(*axis(i), source(i)) for i in leading],
         windows(plane), windows(line), windows(points), np.ascontiguousarray(where, np.int64),
         np.ascontiguousarray(stacks, np.int64), unit, constant, fields, threads,
         kind != "rank" and streams(x, y, x.shape[points] * unit),  # medians took up to a quarter longer past the caches
-    )(x, y)  # fmt: skip
+    )  # fmt: skip
+    repeats.run(nest, x, y)

@@ -13,6 +13,7 @@ from .._core.nests.convert import TYPES
 from .._core.nests.separable import Separable
 from ..choosing.machine import last_level_cache
 from ..memory.arrays import empty
+from . import repeats
 from .windows import Windows
 
 ELEMENTS = {  # of images, as kernels call them
@@ -65,7 +66,7 @@ def prepared(x: np.ndarray, group: Sequence[Windows]) -> np.ndarray:
     first = last if is_points(x.shape, group[-1].axis) else min(last + 1, x.ndim - 1)
     if is_contiguous(x.shape[first:], x.strides[first:], x.itemsize) and x.flags.aligned:
         return x
-    return np.ascontiguousarray(x)
+    return repeats.contiguous(x)
 
 
 def one_pass(
@@ -112,7 +113,7 @@ def one_pass(
         return np.full(length, cval, DTYPES.get(element, x.dtype))
 
     caches = streams(x, y, count), last_level_cache() // CACHE_PARTS
-    Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, *caches)(x, y)
+    repeats.run(Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, *caches), x, y)
 
 
 def streams(x: np.ndarray, y: np.ndarray, count: int) -> bool:

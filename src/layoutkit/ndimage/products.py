@@ -22,7 +22,7 @@ MOST_AXES = 3  # with windows
 MOST_BYTES = 128 << 20  # of the copy and of the result
 COPY_SECONDS = 3e-11  # for each byte of the copy and of the result, within the caches ..
 LARGE_SECONDS = 1.5e-10  # .. and beyond: their pages are new
-CALL_SECONDS = 6e-5
+CALL_SECONDS = 2e-4
 
 
 def axes_of(window: Sequence[int]) -> list[int]:

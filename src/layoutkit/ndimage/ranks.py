@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..memory.arrays import empty
-from .arguments import array_of, axes_of, filters, mode_of, one_each, output_for, sizes_of
+from .arguments import array_of, axes_of, filters, mode_of, one_each, output_for, sizes_of, warned
 from .extremes import fold_filter
 from .neighbourhoods import Footprint, footprint_of, ordered
 
@@ -52,7 +51,7 @@ def _ranked(
 ) -> Any:  # fmt: skip
     """`rank`: a number, or of how many elements it is which."""
     if size is not None and footprint is not None:
-        warnings.warn(f"{what}: ignoring size because footprint is set", UserWarning, stacklevel=4)
+        warned(f"{what}: ignoring size because footprint is set")
     x = array_of(input, what)
     if x.dtype.kind == "c":
         raise TypeError(f"{what}: complex numbers have no order")

@@ -26,6 +26,7 @@ from .fixed import SMALL, fixed_of
 from .neighbourhoods import Footprint, plain, run
 from .passes import ELEMENTS
 from .problem import FilterProblem, way_of
+from .repeats import not_again
 from .separable import CAST_TO, give, in_f32, representable, summed, target
 
 LEAST_COUNT = 64  # elements of a window, up to which spectra are not asked for
@@ -38,7 +39,7 @@ BASE_SECONDS = {"f32": 3e-10, "f64": 6e-10}
 SUM_SECONDS = {"f32": 2.1e-11, "f64": 4.9e-11}
 PASS_SECONDS = {"f32": 3e-11, "f64": 7e-11}
 ROW_SECONDS = 2.5e-7  # of sums along three axes, for each row
-CALL_SECONDS = 1e-4  # of sums, whatever their number
+CALL_SECONDS = 1e-5  # of sums, whatever their number
 SPECTRUM_SECONDS = {1: 9.5e-10, 2: 1e-9, 3: 1.7e-9}
 WHOLE_PARTS = 1024  # in which factors of whole numbers are counted: sums of integers stay exact
 DIRECT, PRODUCTS, FACTORED, SPECTRA = "direct", "products", "factored", "spectra"
@@ -163,6 +164,8 @@ def weighed(
         factored = large and (mode != "constant" or cval == 0) and factors_of(footprint, weights) is not None
         allowed = fft and footprint.count > LEAST_COUNT and spectra.is_finite(x, weights, cval)
         dense = max(footprint.shape, default=1) < footprint.count == prod(footprint.shape) >= LEAST_DENSE
+        if fft:
+            not_again()  # another input may not be finite
         if factored or allowed or dense:
             element = "f32" if in_f32(source, result) else "f64"
             way = way_of(CorrelationProblem(x.shape, footprint.shape, footprint.count, element, factored, allowed))

@@ -1,0 +1,205 @@
+"""Calls that are made again: where nests alone made the result from the input, they are kept and run at once.
+
+Small images are filtered in less time than checking and planning takes. What a nest was planned by is the key: the
+filter, its arguments by value and type, types, shapes and strides of arrays, threads, instruction set, cost table.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+import numpy as np
+
+from .._core.runtime import registry
+from ..choosing import decision_files
+from ..choosing.cache import Cache
+from ..choosing.table import cost_table
+from ..choosing.threads import get_num_threads
+from ..choosing.watching import watchers
+from ..memory.arrays import empty, overlap
+
+F = TypeVar("F", bound=Callable[..., Any])
+Nest = Callable[[np.ndarray, np.ndarray], object]
+
+MOST_CALLS = 256
+MOST_BYTES = 4 << 20  # of an input; the time of larger ones is that of their elements
+MOST_ARGUMENT_BYTES = 4096  # of an array among the other arguments
+MOST_ITEMS = 64  # of a list
+VALUES = frozenset({int, bool, str, type(None), type})
+
+
+class Step(NamedTuple):
+    """A nest that has run from array to array, or, without one, a copy of an array in C order."""
+
+    nest: Nest | None
+    x: np.ndarray
+    y: np.ndarray
+
+
+class KeptStep(NamedTuple):
+    """A step on arrays to come: as which types it reads and writes, and what is made for it to write to."""
+
+    nest: Nest | None
+    x: np.dtype
+    y: np.dtype
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def run(self, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+        """The result from x, in `out` unless that is None."""
+        if self.nest is None:
+            return np.array(x, order="C")
+        y = empty(self.shape, self.dtype, "ndimage", used_with=x) if out is None else out
+        self.nest(x if x.dtype is self.x else x.view(self.x), y if y.dtype is self.y else y.view(self.y))
+        return y
+
+
+class _ThreadState(threading.local):
+    """The steps so far of the call that is recorded in a thread; None among them: it cannot be kept."""
+
+    steps: list[Step | None] | None = None
+
+
+_thread = _ThreadState()
+calls = Cache(MOST_CALLS)
+
+
+def run(nest: Nest, x: np.ndarray, y: np.ndarray) -> None:
+    """``nest(x, y)``, which writes all of y."""
+    nest(x, y)
+    if _thread.steps is not None:
+        _thread.steps.append(Step(nest, x, y))
+
+
+def contiguous(x: np.ndarray) -> np.ndarray:
+    """`x`, or a copy of it, contiguous and aligned."""
+    if x.flags.c_contiguous and x.flags.aligned:
+        return x
+    y = np.array(x, order="C")
+    if _thread.steps is not None:
+        _thread.steps.append(Step(None, x, y))
+    return y
+
+
+def not_again() -> None:
+    """Let the current call not be kept: it warns, depends on elements, or does more than nests do."""
+    if _thread.steps is not None:
+        _thread.steps.append(None)
+
+
+class Call:
+    """A call that may be kept, and the context in which it is recorded."""
+
+    def __init__(self, key: tuple[Any, ...], x: np.ndarray, out: np.ndarray | None) -> None:
+        self.key, self.x, self.out = key, x, out
+
+    @classmethod
+    def of(cls, operation: Any, output: int, args: Sequence[Any], keywords: dict[str, Any]) -> Self | None:
+        """The call of an operation whose argument `output` is of that name; None if it is none that may be kept."""
+        x, out = args[0] if args else None, None
+        if type(x) is not np.ndarray or x.nbytes > MOST_BYTES or watchers or decision_files.current() is not None:
+            return None
+        parts = [operation, x.dtype, x.shape, x.strides, x.flags.aligned, get_num_threads(), registry.isa(),
+                 cost_table.generation, *keywords]  # fmt: skip
+        named = iter(keywords)
+        for i, value in enumerate((*args[1:], *keywords.values()), 1):
+            is_output = i == output if i < len(args) else next(named) == "output"
+            if is_output and type(value) is np.ndarray:
+                if overlap(x, value) or not value.flags.writeable:
+                    return None
+                out = value
+                parts += [np.ndarray, out.dtype, out.shape, out.strides, out.flags.aligned]
+            elif (part := _part(value)) is None:
+                return None
+            else:
+                parts += part
+        return cls(tuple(parts), x, out)
+
+    def again(self) -> np.ndarray | None:
+        """The result by what is kept of an earlier call; None if nothing is."""
+        steps = calls.get(self.key)
+        if steps is None:
+            return None
+        not_again()  # for a call of which this one is a part
+        x = self.x
+        for step in steps[:-1]:
+            x = step.run(x, None)
+        return steps[-1].run(x, self.out)
+
+    def __enter__(self) -> Self:
+        self._around, _thread.steps = _thread.steps, []
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._steps, _thread.steps = _thread.steps, self._around
+        not_again()  # for a call of which this one is a part
+
+    def keep(self, result: Any) -> None:
+        """Keep what was recorded, if each step begins where the one before ended, the last at the result."""
+        steps = [s for s in self._steps or () if s is not None]
+        if (
+            not steps
+            or len(steps) != len(self._steps or ())
+            or steps[-1].nest is None
+            or type(result) is not np.ndarray
+        ):
+            return
+        read = [self.x, *(s.y for s in steps[:-1])]
+        written = [*read[1:], result]
+        if all(_place(s.x) == _place(x) and _place(s.y) == _place(y) for s, x, y in zip(steps, read, written)) and all(
+            y.flags.c_contiguous for y in read[1:]
+        ):
+            kept = [KeptStep(s.nest, s.x.dtype, s.y.dtype, y.shape, y.dtype) for s, y in zip(steps, written)]
+            calls.put(self.key, tuple(kept))
+
+
+def _place(array: np.ndarray) -> tuple[Any, ...]:
+    """Where the elements of an array are."""
+    return array.__array_interface__["data"], array.shape, array.strides, array.itemsize
+
+
+def _part(value: Any) -> tuple[Any, ...] | None:
+    """An argument as a part of a key: by type and value; None if it is too large or of another kind."""
+    kind = type(value)
+    if kind in VALUES:
+        return kind, value
+    if kind is float:  # -0.0 is not 0.0 here, and NaN itself
+        return kind, value if value and value == value else str(value)
+    if kind is tuple or kind is list:
+        parts = [kind, len(value)]
+        for item in value[: MOST_ITEMS + 1]:
+            part = _part(item)
+            if part is None or len(value) > MOST_ITEMS:
+                return None
+            parts += part
+        return tuple(parts)
+    if isinstance(value, np.dtype):
+        return np.dtype, value
+    if kind is np.ndarray and value.nbytes > MOST_ARGUMENT_BYTES:
+        return None
+    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufc":
+        return kind, value.dtype, value.shape, value.tobytes()
+    return None
+
+
+def repeated(operation: F) -> F:
+    """Let calls of a filter, or of a step of one, be kept; its first argument is the input, and one is `output`."""
+    output = list(inspect.signature(operation).parameters).index("output")
+
+    @functools.wraps(operation)
+    def called(*args: Any, **keywords: Any) -> Any:
+        call = Call.of(operation, output, args, keywords)
+        if call is None:
+            return operation(*args, **keywords)
+        result = call.again()
+        if result is None:
+            with call:
+                result = operation(*args, **keywords)
+            call.keep(result)
+        return result
+
+    return cast(F, called)
