@@ -2,6 +2,7 @@
 
 Every library has a process of its own, woken in turns, the idle ones blocked on a pipe; all get the same array
 and an output that is there. Images of 16 to 64 MB and volumes of 64 MB, with types and windows drawn; the seed is told.
+With `--small`, arrays of 64 to 16,000 elements, whose calls are timed a hundred at a time, as programs make them.
 Ratios are of one round, medians are told. "copies": the time over that of numpy's copy of the input to an output of its
 type, which a filter that reads and writes all needs at least once.
 """
@@ -44,9 +45,11 @@ LIMITS: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
 ]  # fmt: skip
 ALONG_AXES = ("gaussian_filter", "uniform_filter")  # of which the copies are told once more by axis
 SHAPES = [(4096, 4096), (2048, 4096), (3000, 5000), (256, 256, 256), (130, 360, 350)]
+SMALL_SHAPES = [(8, 8), (16, 16), (28, 28), (32, 50), (64, 64), (128, 120), (8, 9, 10), (20, 20, 20)]
+CALLS = 100  # of small arrays, in a burst
 
 
-def cases(rng: random.Random, count: int) -> Iterator[dict]:
+def cases(rng: random.Random, count: int, shapes: Sequence[tuple[int, ...]]) -> Iterator[dict]:
     """Filters with what they take, each as often as the others."""
     filters: dict[str, Callable[[int], dict]] = {
         "gaussian_filter": lambda rank: dict(sigma=rng.choice([1.0, 1.5, 2.0, 3.0])),
@@ -63,7 +66,7 @@ def cases(rng: random.Random, count: int) -> Iterator[dict]:
     }
     names = list(filters) * (count // len(filters) + 1)
     for name in names[:count]:
-        shape = rng.choice(SHAPES)
+        shape = rng.choice(shapes)
         dtype = rng.choice(["uint8", "uint16", "float32"])
         yield dict(name=name, shape=shape, dtype=dtype, arguments=filters[name](len(shape)))
 
@@ -193,9 +196,11 @@ def work(library: str, threads: int) -> None:
                 call()
             print(json.dumps({"has": call is not None}), flush=True)
         elif call is not None:
+            calls = request["run"]
             start = time.perf_counter()
-            call()
-            print(json.dumps({"seconds": time.perf_counter() - start}), flush=True)
+            for _ in range(calls):
+                call()
+            print(json.dumps({"seconds": (time.perf_counter() - start) / calls}), flush=True)
 
 
 class Process:
@@ -262,6 +267,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="cases")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="a filter")
+    parser.add_argument("--small", action="store_true", help="of small arrays")
     parser.add_argument("--table", action="store_true", help="print the table of docs/ndimage.md instead")
     parser.add_argument("--limits", action="store_true", help="print where scipy is as fast, or nearly, instead")
     parser.add_argument("--work", help=argparse.SUPPRESS)
@@ -283,16 +289,17 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     by_filter: dict[str, dict[str, list[float]]] = {}
     axes: dict[str, list[tuple[float, float]]] = {}
-    for case in cases(random.Random(options.seed), options.count):
+    shapes, calls = (SMALL_SHAPES, CALLS) if options.small else (SHAPES, 1)
+    for case in cases(random.Random(options.seed), options.count, shapes):
         if options.only and case["name"] != options.only:
             continue
         taking = [p for p in processes if p.ask({"case": case})["has"]]
         times: dict[str, list[float]] = {p.name: [] for p in taking}
         for i in range(options.rounds):
             for p in taking:
-                if i and p.name == "scipy 1":
+                if i and p.name == "scipy 1" and not options.small:
                     continue  # which is long, and steady
-                times[p.name].append(p.ask({"run": 1})["seconds"])
+                times[p.name].append(p.ask({"run": calls})["seconds"])
                 time.sleep(REST_SECONDS)
         at = {name: median(t) for name, t in times.items()}
         ours = at["layoutkit 1"]
@@ -309,8 +316,9 @@ def main() -> None:
             f"{k}={v}" for k, v in case["arguments"].items()
         )
         others = "  ".join(f"{name} {ratio:5.1f}" for name, ratio in told.items())
+        unit, scale = ("us", 1e6) if options.small else ("ms", 1e3)
         print(
-            f"{what:<58} {ours * 1e3:7.1f} ms {at['layoutkit 2'] * 1e3:7.1f} ms"
+            f"{what:<58} {ours * scale:7.1f} {unit} {at['layoutkit 2'] * scale:7.1f} {unit}"
             f"  copies {copies[0]:4.1f} {copies[1]:4.1f}  {others}",
             flush=True,
         )

@@ -187,14 +187,23 @@ def test_no_warning_of_ours():
             call(IMAGE), call(IMAGE)
 
 
-def test_what_is_made_of_calls_is_not_kept():
+def test_a_call_consists_of_others_or_is_not_kept():
+    @repeats.repeated
+    def twice(input, output=None):
+        return ndi.gaussian_filter(ndi.uniform_filter(input, 3), 1.0, output=output)
+
     @repeats.repeated
     def both(input, output=None):
-        y = np.empty_like(input)
-        repeats.run(lambda x, to: np.copyto(to, x), input, y)
+        y = ndi.uniform_filter(input, 3, output=output)
+        repeats.not_again()
         y += ndi.gaussian_filter(input, 1.0)
         return y
 
-    for _ in range(3):  # the inner call is recorded, then kept
+    repeats.calls.clear()
+    for _ in range(3):  # an inner call is recorded, then kept
         x = rng.random((5, 6))
-        np.testing.assert_array_equal(both(x), x + ndi.gaussian_filter(x, 1.0))
+        for call in (twice, both):
+            got = call(x)
+            np.testing.assert_array_equal(got, call.__wrapped__(x))
+    kept = [key[0] for key in repeats.calls]
+    assert twice.__wrapped__ in kept and both.__wrapped__ not in kept

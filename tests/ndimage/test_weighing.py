@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import layoutkit.ndimage as ndi
-from layoutkit.ndimage import weighing
+from layoutkit.ndimage import repeats, weighing
 
 floats = st.sampled_from(["float32", "float64", "float16", "int32", "bool"])
 
@@ -56,6 +56,7 @@ def test_weights_that_are_products(x, data, mode, threads, whole):
     origin = [data.draw(st.integers(-(n // 2), (n - 1) // 2)) for n in shape]
     output, ways = data.draw(st.sampled_from(["float32", "float64"])), []
     with pytest.MonkeyPatch.context() as patch:
+        repeats.calls.clear()  # of other examples
         patch.setattr(weighing, "LEAST_FACTORED", 0)
         patch.setattr(weighing, "way_of", lambda problem: ways.append(problem) or weighing.FACTORED)
         got = ndi.correlate(x, weights, output, mode, 0.0, origin, axes=axes, threads=threads)
@@ -75,6 +76,7 @@ def test_products(x, data, mode, threads):
     assume(max(weights.shape) < weights.size and sum(n > 1 for n in weights.shape) <= 3)
     output, ways = data.draw(st.sampled_from(["float32", "float64"])), []
     with pytest.MonkeyPatch.context() as patch:
+        repeats.calls.clear()
         patch.setattr(weighing, "LEAST_DENSE", 0)
         patch.setattr(weighing, "way_of", lambda problem: ways.append(problem) or weighing.PRODUCTS)
         got = ndi.correlate(x, weights, output, mode, 2.5, origin, axes=axes, threads=threads)

@@ -12,6 +12,7 @@ from .arguments import array_of, axes_of, axis_of, by_parts, filters, mode_of, o
 from .correlation import correlate1d
 from .gaussian import gaussian_filter
 from .neighbourhoods import footprint_of
+from .repeats import not_again
 from .separable import commute, summed
 from .weighing import weighed
 
@@ -67,6 +68,7 @@ def summed_over_axes(derivative: Derivative, x: np.ndarray, y: np.ndarray, axes:
         if i == 0:
             derivative(x, axis, y, m, cval)
         else:
+            not_again()
             y += derivative(x, axis, y.dtype, m, cval)
     return y
 
@@ -147,6 +149,7 @@ def gaussian_gradient_magnitude(
 
     def square(a: np.ndarray, axis: int, to: Any, m: Any, c: Any) -> Any:
         part = derivative(a, axis, to, m, c)
+        not_again()
         return np.multiply(part, part, part)
 
     summed_over_axes(square, x, y, found, mode, cval, what)

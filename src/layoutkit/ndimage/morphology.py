@@ -8,7 +8,7 @@ import numpy as np
 
 from .arguments import array_of, axes_of, filters, one_each, warned
 from .extremes import fold_filter
-from .repeats import repeated
+from .repeats import not_again, repeated
 
 
 def _window(size: Any, footprint: Any, structure: Any, what: str) -> None:
@@ -125,6 +125,7 @@ def morphological_gradient(
     high = _dilated(x, size, footprint, structure, None, *rest)
     to = output if isinstance(output, np.ndarray) else None
     low = _eroded(x, size, footprint, structure, to, *rest)
+    not_again()
     return np.subtract(high, low, low)
 
 
@@ -143,6 +144,7 @@ def morphological_laplace(
     high = _dilated(x, size, footprint, structure, None, *rest)
     to = output if isinstance(output, np.ndarray) else None
     low = _eroded(x, size, footprint, structure, to, *rest)
+    not_again()
     np.add(high, low, low)
     np.subtract(low, x, low)
     return np.subtract(low, x, low)
@@ -162,6 +164,7 @@ def white_tophat(
     rest = (mode, cval, origin, found, threads, what)
     low = _eroded(x, size, footprint, structure, None, *rest)
     opened = _dilated(low, size, footprint, structure, output, *rest)
+    not_again()
     both = np.bitwise_xor if x.dtype == opened.dtype == bool else np.subtract
     return both(x, opened, opened)
 
@@ -180,5 +183,6 @@ def black_tophat(
     rest = (mode, cval, origin, found, threads, what)
     high = _dilated(x, size, footprint, structure, None, *rest)
     closed = _eroded(high, size, footprint, structure, output, *rest)
+    not_again()
     both = np.bitwise_xor if x.dtype == closed.dtype == bool else np.subtract
     return both(closed, x, closed)

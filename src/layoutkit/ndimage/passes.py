@@ -79,13 +79,33 @@ def one_pass(
     threads: int,
 ) -> None:
     """Filter along up to three axes."""
-    if len(group) == 1 and is_short(x.shape, group[0].axis):
-        axis = group[0].axis
-        first = np.ascontiguousarray(np.moveaxis(x, axis, 0))
-        result = empty(first.shape, y.dtype, "ndimage", used_with=first)
-        one_pass(kind, first, result, [replace(group[0], axis=0)], types, cval, threads)
+    nest = _transposed if len(group) == 1 and is_short(x.shape, group[0].axis) else _nest
+    repeats.run(nest(kind, x, y, group, types, cval, threads), x, y)
+
+
+def _transposed(
+    kind: str, x: np.ndarray, y: np.ndarray, group: Sequence[Windows], types: tuple[str, str, str], cval: float,
+    threads: int,
+) -> repeats.Nest:  # fmt: skip
+    """A nest for short rows: on a copy with their axis in front."""
+    axis = group[0].axis
+    shape = np.moveaxis(x, axis, 0).shape
+    arrays = np.empty(shape, x.dtype), np.empty(shape, y.dtype)
+    rows = _nest(kind, *arrays, [replace(group[0], axis=0)], types, cval, threads)
+
+    def run(x: np.ndarray, y: np.ndarray) -> None:
+        first = np.array(np.moveaxis(x, axis, 0), order="C")
+        result = empty(shape, y.dtype, "ndimage", used_with=first)
+        rows(first, result)
         y[...] = np.moveaxis(result, 0, axis)
-        return
+
+    return run
+
+
+def _nest(
+    kind: str, x: np.ndarray, y: np.ndarray, group: Sequence[Windows], types: tuple[str, str, str], cval: float,
+    threads: int,
+) -> repeats.Nest:  # fmt: skip
     last = group[-1].axis
     points = is_points(x.shape, group[-1].axis)
     unit = prod(x.shape[last + 1 :])
@@ -113,7 +133,7 @@ def one_pass(
         return np.full(length, cval, DTYPES.get(element, x.dtype))
 
     caches = streams(x, y, count), last_level_cache() // CACHE_PARTS
-    repeats.run(Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, *caches), x, y)
+    return Separable((x, y), kind, types, merged(axes), windows, count, unit, constant, threads, *caches)
 
 
 def streams(x: np.ndarray, y: np.ndarray, count: int) -> bool:

@@ -52,14 +52,14 @@ class KeptStep(NamedTuple):
     def run(self, x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
         """The result from x, in `out` unless that is None."""
         if self.nest is None:
-            return np.array(x, order="C")
+            return copy(x)
         y = empty(self.shape, self.dtype, "ndimage", used_with=x) if out is None else out
-        self.nest(x if x.dtype is self.x else x.view(self.x), y if y.dtype is self.y else y.view(self.y))
+        run(self.nest, x if x.dtype is self.x else x.view(self.x), y if y.dtype is self.y else y.view(self.y))
         return y
 
 
 class _ThreadState(threading.local):
-    """The steps so far of the call that is recorded in a thread; None among them: it cannot be kept."""
+    """The steps so far of the calls that are recorded in a thread; None among them: they cannot be kept."""
 
     steps: list[Step | None] | None = None
 
@@ -75,18 +75,24 @@ def run(nest: Nest, x: np.ndarray, y: np.ndarray) -> None:
         _thread.steps.append(Step(nest, x, y))
 
 
-def contiguous(x: np.ndarray) -> np.ndarray:
-    """`x`, or a copy of it, contiguous and aligned."""
-    if x.flags.c_contiguous and x.flags.aligned:
-        return x
+def copy(x: np.ndarray) -> np.ndarray:
+    """A copy in C order."""
     y = np.array(x, order="C")
     if _thread.steps is not None:
         _thread.steps.append(Step(None, x, y))
     return y
 
 
+def contiguous(x: np.ndarray) -> np.ndarray:
+    """`x`, or a copy of it, contiguous and aligned."""
+    return x if x.flags.c_contiguous and x.flags.aligned else copy(x)
+
+
 def not_again() -> None:
-    """Let the current call not be kept: it warns, depends on elements, or does more than nests do."""
+    """Let the current call, and those of which it is a part, not be kept.
+
+    A filter says so if it warns, depends on elements, or does anything with its result that is not a step.
+    """
     if _thread.steps is not None:
         _thread.steps.append(None)
 
@@ -95,7 +101,7 @@ class Call:
     """A call that may be kept, and the context in which it is recorded."""
 
     def __init__(self, key: tuple[Any, ...], x: np.ndarray, out: np.ndarray | None) -> None:
-        self.key, self.x, self.out = key, x, out
+        self.key, self.x, self.out, self._outermost = key, x, out, False
 
     @classmethod
     def of(cls, operation: Any, output: int, args: Sequence[Any], keywords: dict[str, Any]) -> Self | None:
@@ -124,36 +130,32 @@ class Call:
         steps = calls.get(self.key)
         if steps is None:
             return None
-        not_again()  # for a call of which this one is a part
         x = self.x
         for step in steps[:-1]:
             x = step.run(x, None)
         return steps[-1].run(x, self.out)
 
     def __enter__(self) -> Self:
-        self._around, _thread.steps = _thread.steps, []
+        if _thread.steps is None:
+            self._outermost, _thread.steps = True, []
+        self._first = len(_thread.steps)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._steps, _thread.steps = _thread.steps, self._around
-        not_again()  # for a call of which this one is a part
+        self._steps = (_thread.steps or [])[self._first :]
+        if self._outermost:
+            _thread.steps = None
 
     def keep(self, result: Any) -> None:
         """Keep what was recorded, if each step begins where the one before ended, the last at the result."""
-        steps = [s for s in self._steps or () if s is not None]
-        if (
-            not steps
-            or len(steps) != len(self._steps or ())
-            or steps[-1].nest is None
-            or type(result) is not np.ndarray
-        ):
+        steps = [s for s in self._steps if s is not None]
+        if not steps or len(steps) != len(self._steps) or type(result) is not np.ndarray:
             return
-        read = [self.x, *(s.y for s in steps[:-1])]
-        written = [*read[1:], result]
-        if all(_place(s.x) == _place(x) and _place(s.y) == _place(y) for s, x, y in zip(steps, read, written)) and all(
-            y.flags.c_contiguous for y in read[1:]
-        ):
-            kept = [KeptStep(s.nest, s.x.dtype, s.y.dtype, y.shape, y.dtype) for s, y in zip(steps, written)]
+        at = [self.x, *(s.y for s in steps[:-1]), result]
+        joined = all(_place(s.x) == _place(x) and _place(s.y) == _place(y) for s, x, y in zip(steps, at, at[1:]))
+        made = at[1:] if self.out is None else at[1:-1]
+        if joined and steps[-1].nest is not None and all(y.strides == np.empty(y.shape, y.dtype).strides for y in made):
+            kept = (KeptStep(s.nest, s.x.dtype, s.y.dtype, y.shape, y.dtype) for s, y in zip(steps, at[1:]))
             calls.put(self.key, tuple(kept))
 
 

@@ -1,0 +1,7 @@
+"""Tests of filters do not run what others have kept."""
+
+from layoutkit.ndimage.repeats import calls
+
+
+def pytest_runtest_setup(item):
+    calls.clear()
