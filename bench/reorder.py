@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core.nests.reorder import Program
+from layoutkit._core.nests.moves.reorder import Program
 from layoutkit._core.runtime import machine
 from layoutkit.memory.arrays import empty
 from layoutkit.reorders.box import Box

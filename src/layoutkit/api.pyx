@@ -24,9 +24,9 @@ from libc.string cimport memcpy, memset, strncpy
 from ._core.ndarray cimport PyArray_DATA, import_array, ndarray
 from ._core.runtime.process cimport forks
 from ._core.nests.executor cimport aligned
-from ._core.nests.reorder cimport Program
+from ._core.nests.moves.reorder cimport Program
 from ._core.kernels.elementwise cimport lk_epilogue
-from ._core.nests.route cimport Epilogue, Route
+from ._core.nests.convolutions.route cimport Epilogue, Route
 
 import_array()
 

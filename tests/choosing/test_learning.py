@@ -12,7 +12,7 @@ import pytest
 from problems import Known
 
 import layoutkit as lk
-from layoutkit._core.nests.reorder import Program
+from layoutkit._core.nests.moves.reorder import Program
 from layoutkit.choosing import learning
 from layoutkit.choosing.cache import plans
 from layoutkit.choosing.learning import Learner

@@ -363,7 +363,8 @@ use()
 pages = int(open("/proc/self/statm").read().split()[0])
 for megabytes in map(int, sys.argv[1:]):
     if os.fork():
-        assert os.wait()[1] == 0, megabytes
+        status = os.wait()[1]
+        assert status == 0, (megabytes, status)
         continue
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (megabytes << 20),) * 2)
     out[:] = moved[:] = 0

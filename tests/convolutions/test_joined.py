@@ -11,8 +11,8 @@ from strategies import activations, in_proportion
 from strided import placed, placements
 
 import layoutkit as lk
-from layoutkit._core.nests.route import laid_out_as
-from layoutkit._core.nests.transposed import TransposedConvolution
+from layoutkit._core.nests.convolutions.route import laid_out_as
+from layoutkit._core.nests.convolutions.transposed import TransposedConvolution
 from layoutkit.choosing.best import choices
 from layoutkit.convolutions.joined import joined_axis
 from layoutkit.convolutions.route import Arrays

@@ -8,7 +8,7 @@ from conv_problems import conv_problems
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests import pixel_tiles
+from layoutkit._core.nests.convolutions import pixel_tiles
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.algorithms.base import flops_per_second

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 from strided import placed, placements
 
-from layoutkit._core.nests.attention import Attention
+from layoutkit._core.nests.products.attention import Attention
 
 EXTENTS = st.sampled_from([0, 1, 2, 3, 7, 12, 13, 16, 17, 31, 32, 33, 50, 64, 65, 100, 197])
 LONG = st.sampled_from([600, 1024, 1025, 1300])

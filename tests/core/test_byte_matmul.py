@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from strided import placed, products
 
-from layoutkit._core.nests.byte_matmul import MAX_K, MAX_SCALE, ByteMatmul, best_kernel
+from layoutkit._core.nests.products.byte_matmul import MAX_K, MAX_SCALE, ByteMatmul, best_kernel
 from layoutkit._core.runtime import registry
 
 with_kernels = {row.isa for row in registry.kernels("gemm", "u8s8", all_isas=True) if row.lanes > 4}

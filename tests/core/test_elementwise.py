@@ -10,7 +10,7 @@ from oracle import reference
 from oracle.guard import guarded
 from random_cases.numbers import ROUNDING
 
-from layoutkit._core.nests.elementwise import Elementwise
+from layoutkit._core.nests.pointwise.elementwise import Elementwise
 from layoutkit.convolutions.epilogue import step_of
 
 INF, NAN = float("inf"), float("nan")

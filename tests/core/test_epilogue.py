@@ -8,7 +8,7 @@ import pytest
 from conftest import LONG, WHOLE_ISAS, using_isa
 from oracle import reference
 
-from layoutkit._core.nests.route import Epilogue, epilogue_pixels
+from layoutkit._core.nests.convolutions.route import Epilogue, epilogue_pixels
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import parse
 

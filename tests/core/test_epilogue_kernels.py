@@ -8,7 +8,7 @@ from oracle import reference
 from oracle.guard import guarded
 from random_cases.numbers import exact, of_result
 
-from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels
+from layoutkit._core.nests.convolutions.route import TENSOR, Epilogue, epilogue_pixels
 from layoutkit.convolutions.types import TYPES
 
 EPILOGUES = [k for k in ROWS if k.family == "epilogue" and not k.types.startswith("s32_")]  # those: test_integers.py

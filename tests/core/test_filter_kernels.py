@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
 
-from layoutkit._core.nests.convert import TYPES
+from layoutkit._core.nests.moves.convert import TYPES
 from layoutkit._core.runtime import registry
 from layoutkit.ndimage.fixed import MOST_NUMBERS, fixed_of, pairs_of
 

@@ -12,7 +12,7 @@ from conftest import WHOLE_ISAS, using_isa
 from kernel_rows import ROWS
 from oracle.guard import guarded
 
-from layoutkit._core.nests.winograd_filter import extent
+from layoutkit._core.nests.convolutions.winograd_filter import extent
 from layoutkit._core.runtime import registry
 
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strided import placed, products
 
 from layoutkit._core.nests.axes import merged, offsets, viewed_array
-from layoutkit._core.nests.matmul import Matmul
+from layoutkit._core.nests.products.matmul import Matmul
 from layoutkit.convolutions.epilogue import parse
 
 EXTENTS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 16, 17, 24, 31, 32, 33, 48, 50, 64, 65, 100, 197])

@@ -9,7 +9,7 @@ from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests import pixel_tiles
+from layoutkit._core.nests.convolutions import pixel_tiles
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.geometry import Geometry, geometry
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from strided import placed, placements
 
-from layoutkit._core.nests.softmax_bytes import LEAST_STEP, MAX_STEP, SoftmaxOfBytes
+from layoutkit._core.nests.norms.softmax_bytes import LEAST_STEP, MAX_STEP, SoftmaxOfBytes
 
 DTYPES = st.sampled_from(["uint8", "int8"])
 LENGTHS = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 33, 63, 64, 65, 127, 130, 257, 1000])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
 
-from layoutkit._core.nests.elementwise import Elementwise
+from layoutkit._core.nests.pointwise.elementwise import Elementwise
 
 NUMBERS = [-3.0, -1.0, 0.3, 0.5, 1.0, 1.7, 40.0, 0.0, 1e30, -np.inf, np.nan]
 STEPS = st.lists(

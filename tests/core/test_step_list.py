@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from layoutkit._core.nests.pooling import Pooling
-from layoutkit._core.nests.slices import Slices
+from layoutkit._core.nests.images.pooling import Pooling
+from layoutkit._core.nests.moves.slices import Slices
 from layoutkit._core.nests.step_list import Context, StepFault, StepList
 from layoutkit._core.runtime.arrays import address
 from layoutkit.graph.runtime.steps.building import contiguously, with_constants

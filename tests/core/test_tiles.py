@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.guard import guarded
 
-from layoutkit._core.nests.pixel_rows import split_panels
+from layoutkit._core.nests.convolutions.pixel_rows import split_panels
 from layoutkit._core.runtime import registry
 
 ROWS = [k for k in registry.kernels("gemm", all_isas=True) if k.name.endswith("_emulated") and k.isa in EMULATED]

@@ -8,7 +8,7 @@ import pytest
 from oracle.guard import guarded
 
 from layoutkit import winograd
-from layoutkit._core.nests import winograd_filter as nests
+from layoutkit._core.nests.convolutions import winograd_filter as nests
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions import winograd_matrices
 from layoutkit.convolutions.algorithms import winograd_packing as packing

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="the extra torch")
 from torch import nn  # noqa: E402
 
 import layoutkit.torch as lkt  # noqa: E402
-from layoutkit._core.nests.batch_norm import BatchNorm  # noqa: E402
+from layoutkit._core.nests.norms.batch_norm import BatchNorm  # noqa: E402
 from layoutkit.torch import chosen, conv_norms, norms  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::layoutkit.SlowPathWarning")  # of few channels

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch", reason="the extra torch")
 import layoutkit as lk  # noqa: E402
 import layoutkit.torch as lkt  # noqa: E402
-from layoutkit._core.nests.small_calls import Large  # noqa: E402
+from layoutkit._core.nests.convolutions.small_calls import Large  # noqa: E402
 from layoutkit.choosing.watching import watchers  # noqa: E402
 from layoutkit.torch import direct, small  # noqa: E402
 

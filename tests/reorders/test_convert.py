@@ -13,7 +13,7 @@ from oracle.guard import guarded
 from strategies import laid_out, layouts
 
 import layoutkit as lk
-from layoutkit._core.nests.convert import TYPES
+from layoutkit._core.nests.moves.convert import TYPES
 from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.reorders import convert

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.reorder import Program
+from .._core.nests.moves.reorder import Program
 from .._core.runtime import machine as limits
 from .._core.runtime import registry
 from ..memory.arrays import empty

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from .._core.nests.route import Epilogue, laid_out_as
+from .._core.nests.convolutions.route import Epilogue, laid_out_as
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.limits import disturbed, peak_limit

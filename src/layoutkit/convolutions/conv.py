@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
-from .._core.nests import convolution as operations
-from .._core.nests import route as core
-from .._core.nests.route import Epilogue
+from .._core.nests.convolutions import convolution as operations
+from .._core.nests.convolutions import route as core
+from .._core.nests.convolutions.route import Epilogue
 from .._core.runtime import registry
 from .._core.runtime.arrays import can_hold_result, extents_overlap, strides_key
 from ..choosing.cache import plans

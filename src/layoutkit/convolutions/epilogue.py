@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.route import TENSOR, Epilogue
+from .._core.nests.convolutions.route import TENSOR, Epilogue
 from ..formats.nearest import near
 from ..memory.arrays import as_array
 from ..memory.tensor import Tensor

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core.nests.winograd_filter import extent
+from .._core.nests.convolutions.winograd_filter import extent
 from ..choosing.threads import get_num_threads
 from .algorithms.winograd import LARGEST_INTEGER_SUM
 from .winograd_matrices import LARGEST_SUM, SMALLEST_WEIGHT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.route import view_at
+from .._core.nests.convolutions.route import view_at
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.problem import Candidate, Description

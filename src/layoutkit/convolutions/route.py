@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.nests import route as core
+from .._core.nests.convolutions import route as core
 from .._core.nests.executor import Executor
 from .._core.runtime.registry import Kernel
 from ..choosing.machine_profile import scale

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .._core.nests import route as core
-from .._core.nests.route import Epilogue
+from .._core.nests.convolutions import route as core
+from .._core.nests.convolutions.route import Epilogue
 from .._core.runtime import registry
 from .._core.runtime.registry import Kernel
 from ..choosing.best import choices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.nests.transposed import TransposedConvolution
+from .._core.nests.convolutions.transposed import TransposedConvolution
 from ..choosing.best import choices
 from .route import Arrays
 from .transposed import _ConvTranspose

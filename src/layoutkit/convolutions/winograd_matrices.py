@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._core.nests.winograd import EXPANDED_RUN, RUN
+from .._core.nests.convolutions.winograd import EXPANDED_RUN, RUN
 from .winograd_pieces import Axis, axis_pieces
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
     y = weight * (x - mean) / sqrt(variance + eps) + bias      by channel
 
-In NCHW, NHWC, nChw16c and their siblings a nest of its own computes it, `_core/nests/batch_norm.pyx`. Float64 and other
-layouts are computed by depthwise 1x1 convolutions and the gradients of their filters and biases, where numbers narrower
-than float32 are widened to it first.
+In NCHW, NHWC, nChw16c and their siblings a nest of its own computes it, `_core/nests/norms/batch_norm.pyx`. Float64 and
+other layouts are computed by depthwise 1x1 convolutions and the gradients of their filters and biases, where numbers
+narrower than float32 are widened to it first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests import batch_norm as nest
+from .._core.nests.norms import batch_norm as nest
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..convolutions.conv import CLASSES

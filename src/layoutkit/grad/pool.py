@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.pooling import PlanePooling, pool, pool_back
+from .._core.nests.images.pooling import PlanePooling, pool, pool_back
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..convolutions.algorithms.base import CHANNELS_LAST

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._core.nests.blend import Interpolation
-from .._core.nests.sampling import MARGIN
-from .._core.nests.zooming import Zooming
+from .._core.nests.filters.sampling import MARGIN
+from .._core.nests.filters.zooming import Zooming
+from .._core.nests.images.blend import Interpolation
 from . import repeats
 
 MOST_AXES = 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.sampling import MARGIN, MAX_RANK, Sampling
+from .._core.nests.filters.sampling import MARGIN, MAX_RANK, Sampling
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import repeats

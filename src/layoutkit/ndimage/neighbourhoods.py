@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._core.nests.axes import is_contiguous, merged
-from .._core.nests.convert import TYPES
-from .._core.nests.neighbourhood import Neighbourhood
+from .._core.nests.filters.neighbourhood import Neighbourhood
+from .._core.nests.moves.convert import TYPES
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import repeats

@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from .._core.nests.axes import is_contiguous, merged
-from .._core.nests.convert import TYPES
-from .._core.nests.separable import Separable
+from .._core.nests.filters.separable import Separable
+from .._core.nests.moves.convert import TYPES
 from ..choosing.machine import last_level_cache
 from ..memory.arrays import empty
 from . import repeats

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.recursion import Recursion
+from .._core.nests.filters.recursion import Recursion
 from ..choosing.machine_profile import scale
 from ..choosing.problem import Candidate
 from ..choosing.threads import check_threads

@@ -3,7 +3,7 @@
     direct     y[i] = x[i] + x[i + 1] + .. + x[i + n - 1]
     running    windows of m elements make those of 2 m or 2 m + 1, or ends and beginnings of blocks make those between
 
-How the second is done: `_core/nests/separable.pyx`.
+How the second is done: `_core/nests/filters/separable.pyx`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.separable_plan import RUNNING_STRIP
+from .._core.nests.filters.separable_plan import RUNNING_STRIP
 from ..choosing.machine_profile import scale
 from ..choosing.problem import Candidate
 from . import windows as w

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.nests.axes import is_contiguous
-from .._core.nests.convert import TYPES
+from .._core.nests.moves.convert import TYPES
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..memory.arrays import empty, overlap

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.convert import TYPES
+from .._core.nests.moves.convert import TYPES
 from ..choosing.machine_profile import scale
 from ..choosing.problem import Candidate
 from ..choosing.threads import check_threads

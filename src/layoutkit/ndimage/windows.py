@@ -21,7 +21,7 @@ MOST_BYTES, MOST_WORDS = 128, 63  # as LK_MOST_..: elements of means that are ma
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows along an axis of an array, as `_core/nests/separable_plan.pyx` takes them."""
+    """Windows along an axis of an array, as `_core/nests/filters/separable_plan.pyx` takes them."""
 
     axis: int
     mode: str

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.convert import Conversion
-from .._core.nests.reordering import Reordering
+from .._core.nests.moves.convert import Conversion
+from .._core.nests.moves.reordering import Reordering
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans

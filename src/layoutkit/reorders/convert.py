@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.nests.convert import ELEMENT_BYTES, Converter, ConverterBase, PackingConverter
-from .._core.nests.reorder import Program
+from .._core.nests.moves.convert import ELEMENT_BYTES, Converter, ConverterBase, PackingConverter
+from .._core.nests.moves.reorder import Program
 from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._core.nests.reorder import Program
+from .._core.nests.moves.reorder import Program
 from .._core.runtime.registry import isa
 from ..choosing import tuning
 from ..choosing.cache import plans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.nests.reorder import Program
+from .._core.nests.moves.reorder import Program
 from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..formats.layout import Layout

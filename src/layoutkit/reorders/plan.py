@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
-from .._core.nests.convert import Conversion
-from .._core.nests.reordering import BoundReorder
+from .._core.nests.moves.convert import Conversion
+from .._core.nests.moves.reordering import BoundReorder
 from ..choosing.best import choices
 from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache

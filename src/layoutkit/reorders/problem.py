@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.nests.reorder import Program
+from .._core.nests.moves.reorder import Program
 from .._core.runtime import registry
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, NUMBER, THREADS, numbers, parts, sizes

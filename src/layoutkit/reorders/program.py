@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from .._core.nests.reorder import Program
+from .._core.nests.moves.reorder import Program
 from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..choosing.problem import Choice

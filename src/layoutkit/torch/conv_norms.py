@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .. import grad
-from .._core.nests.batch_norm import BatchNorm, images_of_unit
+from .._core.nests.norms.batch_norm import BatchNorm, images_of_unit
 from ..choosing.cache import Cache
 from ..choosing.machine import last_level_cache
 from ..choosing.plan import SlowPathWarning

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .._core.nests.small import Small
+from .._core.nests.convolutions.small import Small
 from . import kernels, operators
 from .memory import is_channels_last
 from .small import CONV, CONV_TRANSPOSE, KINDS, PUBLIC, bias_gradient, calls, flops

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .. import grad
-from .._core.nests.small_calls import Large
+from .._core.nests.convolutions.small_calls import Large
 from .._core.runtime import team
 from ..convolutions import conv as convolutions
 from ..convolutions import transposed

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from .._core.nests import batch_norm as nest
+from .._core.nests.norms import batch_norm as nest
 from .dispatching import applied, dispatches_to_kernel
 from .memory import is_channels_last, memory, new
 from .operators import LIBRARY

@@ -16,8 +16,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .._core.nests.small import Small, SmallConvolution, SmallSums, SmallTotals
-from .._core.nests.small_calls import Large, SmallCalls
+from .._core.nests.convolutions.small import Small, SmallConvolution, SmallSums, SmallTotals
+from .._core.nests.convolutions.small_calls import Large, SmallCalls
 from ..choosing.table import cost_table
 from ..choosing.watching import watchers
 from ..convolutions.problem import Pairs, in_sizes

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests.divide import Divide
+from layoutkit._core.nests.pointwise.divide import Divide
 from layoutkit.graph.operators import OPERATORS
 
 TYPES = "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "float16"

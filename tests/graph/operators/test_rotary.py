@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 from oracle.runtime import by_onnxruntime
 
 import layoutkit as lk
-from layoutkit._core.nests.rotary import Rotary
+from layoutkit._core.nests.pointwise.rotary import Rotary
 
 SEEDS = st.integers(0, 2**32)
 

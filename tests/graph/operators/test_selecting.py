@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests.suppression import Suppression
-from layoutkit._core.nests.top import TopOfRows
+from layoutkit._core.nests.images.suppression import Suppression
+from layoutkit._core.nests.reductions.top import TopOfRows
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators import OPERATORS

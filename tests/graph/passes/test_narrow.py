@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from oracle.network import evaluate
 
 import layoutkit as lk
-from layoutkit._core.nests.lrn import Lrn
-from layoutkit._core.nests.pooling import pool
+from layoutkit._core.nests.images.pooling import pool
+from layoutkit._core.nests.norms.lrn import Lrn
 from layoutkit._core.runtime import registry
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oracle.guard import guarded
 from oracle.network import evaluate
 
-from layoutkit._core.nests.joined_rows import JoinedRows
+from layoutkit._core.nests.moves.joined_rows import JoinedRows
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES

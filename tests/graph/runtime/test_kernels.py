@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
-from layoutkit._core.nests.lrn import Lrn
-from layoutkit._core.nests.pooling import pool
+from layoutkit._core.nests.images.pooling import pool
+from layoutkit._core.nests.norms.lrn import Lrn
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators.layouts import NAMES

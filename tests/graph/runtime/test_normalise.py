@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit._core.nests.normalise import ShortRows, suits_rows
-from layoutkit._core.nests.normalise_channels import Columns, Pixels, Planes
-from layoutkit._core.nests.reduce import FOLDS, Reduction
-from layoutkit._core.nests.softmax import Softmax
+from layoutkit._core.nests.norms.normalise import ShortRows, suits_rows
+from layoutkit._core.nests.norms.normalise_channels import Columns, Pixels, Planes
+from layoutkit._core.nests.norms.softmax import Softmax
+from layoutkit._core.nests.reductions.reduce import FOLDS, Reduction
 from layoutkit.convolutions.epilogue import parse
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from oracle.guard import guarded
 from oracle.network import evaluate
 
-from layoutkit._core.nests.blend import Interpolation
-from layoutkit._core.nests.take import Take
+from layoutkit._core.nests.images.blend import Interpolation
+from layoutkit._core.nests.moves.take import Take
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 

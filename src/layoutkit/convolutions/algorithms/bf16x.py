@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._core.nests.convolutions.pixel_rows import PixelRows, split_panels
 from ..._core.nests.executor import NEVER
-from ..._core.nests.pixel_rows import PixelRows, split_panels
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine import caches

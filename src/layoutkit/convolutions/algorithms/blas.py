@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.route import Epilogue, epilogue_pixels
+from ..._core.nests.convolutions.route import Epilogue, epilogue_pixels
 from ..._core.runtime.registry import Kernel
 from ...choosing.blas_threads import limited
 from ...choosing.machine_profile import scale

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.nests import depthwise as core
+from ..._core.nests.convolutions import depthwise as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout

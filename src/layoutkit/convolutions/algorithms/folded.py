@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._core.nests.pixel_rows import PixelRows
+from ..._core.nests.convolutions.pixel_rows import PixelRows
 from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
 from ..order import chunks

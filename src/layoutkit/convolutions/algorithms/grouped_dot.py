@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.pixel_rows import PixelRows
-from ..._core.nests.pixel_tiles import PixelTiles
+from ..._core.nests.convolutions.pixel_rows import PixelRows
+from ..._core.nests.convolutions.pixel_tiles import PixelTiles
 from ..._core.runtime.registry import Kernel
 from ...memory.arrays import empty
 from .. import order

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..._core.nests import plane_strips as core
+from ..._core.nests.convolutions import plane_strips as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale

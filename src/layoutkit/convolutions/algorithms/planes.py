@@ -14,9 +14,9 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..._core.nests import planes as core
+from ..._core.nests.convolutions import planes as core
+from ..._core.nests.convolutions.pixel_tiles import tile_cycles
 from ..._core.nests.executor import LoopNest
-from ..._core.nests.pixel_tiles import tile_cycles
 from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of

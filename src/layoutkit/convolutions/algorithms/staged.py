@@ -2,17 +2,17 @@
 
 A tile unit loads the pixels of a tile from one address and one distance. The pixels that a tap reads lie so in the
 input itself only within a row of outputs, if none of them is in the padding, and if channels are whole cache lines. So
-the rows that a block of outputs reads are staged, once for all taps and panels: see `_core/nests/staged_rows.pyx`.
-im2col copies them once for each tap.
+the rows that a block of outputs reads are staged, once for all taps and panels, where im2col copies them for each tap:
+see `_core/nests/convolutions/staged_rows.pyx`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..._core.nests.pixel_rows import PixelRows
-from ..._core.nests.pixel_tiles import PixelTiles
-from ..._core.nests.staged_rows import StagedRows, pitch_of
+from ..._core.nests.convolutions.pixel_rows import PixelRows
+from ..._core.nests.convolutions.pixel_tiles import PixelTiles
+from ..._core.nests.convolutions.staged_rows import StagedRows, pitch_of
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...formats.layout import Layout

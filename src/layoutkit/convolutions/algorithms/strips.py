@@ -11,7 +11,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..._core.nests import strips as core
+from ..._core.nests.convolutions import strips as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale

@@ -8,11 +8,11 @@ from math import gcd, prod
 
 import numpy as np
 
+from ..._core.nests.convolutions.filter_rows import FilterRows
+from ..._core.nests.convolutions.pixel_rows import PixelRows
+from ..._core.nests.convolutions.pixel_tiles import PixelTiles, tile_cycles
+from ..._core.nests.convolutions.staged_rows import StagedRows
 from ..._core.nests.executor import LoopNest
-from ..._core.nests.filter_rows import FilterRows
-from ..._core.nests.pixel_rows import PixelRows
-from ..._core.nests.pixel_tiles import PixelTiles, tile_cycles
-from ..._core.nests.staged_rows import StagedRows
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...formats.layout import Layout

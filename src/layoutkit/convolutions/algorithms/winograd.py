@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests import winograd as core
-from ..._core.nests import winograd_filter
+from ..._core.nests.convolutions import winograd as core
+from ..._core.nests.convolutions import winograd_filter
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel

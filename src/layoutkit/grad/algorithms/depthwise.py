@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..._core.nests.tap_sums import MAX_TAPS, TapSums
+from ..._core.nests.gradients.tap_sums import MAX_TAPS, TapSums
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
 from ...convolutions.algorithms.base import flops_per_second, rows_of

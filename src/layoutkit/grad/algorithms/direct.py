@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ..._core.nests.outer_sums import BLOCK_PIXELS, IN_PLACE_PANELS, SINGLE_BLOCK_PIXELS, OuterSums
+from ..._core.nests.gradients.outer_sums import BLOCK_PIXELS, IN_PLACE_PANELS, SINGLE_BLOCK_PIXELS, OuterSums
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from ..._core.nests.winograd_sums import BLOCK_TILES, WinogradSums
+from ..._core.nests.gradients.winograd_sums import BLOCK_TILES, WinogradSums
 from ..._core.runtime.registry import Kernel
 from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second

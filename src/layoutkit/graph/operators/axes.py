@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ..._core.nests.element_types import COMPARED
-from ..._core.nests.places import BestAlong
+from ..._core.nests.reductions.places import BestAlong
 from ...choosing.threads import check_threads
 from .base import Follows, constants, mean, normal, operator, physical_axes, required, result, same_shape
 

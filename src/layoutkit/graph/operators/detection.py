@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.columns import Bins
-from ..._core.nests.points import Samples
-from ..._core.nests.regions import Regions
-from ..._core.nests.suppression import Suppression
+from ..._core.nests.images.columns import Bins
+from ..._core.nests.images.points import Samples
+from ..._core.nests.images.regions import Regions
+from ..._core.nests.images.suppression import Suppression
 from ...choosing.threads import check_threads
 from .base import REALS, Unsupported, as_reals, constants, operator, required, result
 from .indexed import spread

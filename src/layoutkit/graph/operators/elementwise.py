@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..._core.nests.divide import DIVIDED, Divide
+from ..._core.nests.pointwise.divide import DIVIDED, Divide
 from ...choosing.threads import check_threads
 from .base import OPERATORS, Follows, Unsupported, broadcast_shape, operator, required, result
 

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from ..._core.nests.element_types import REDUCED, REDUCTIONS
-from ..._core.nests.elements import Elements
-from ..._core.nests.slices import Slices
+from ..._core.nests.moves.elements import Elements
+from ..._core.nests.moves.slices import Slices
 from ...choosing.threads import check_threads
 from ...memory.arrays import empty
 from .base import Attributes, normal, operator, required, result, same_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.nests.dynamic import DynamicQuantisation
+from ..._core.nests.pointwise.dynamic import DynamicQuantisation
 from ...choosing.threads import check_threads
 from ...convolutions import conv
 from .base import Follows, by_kernel, operator, required, result, same_shape

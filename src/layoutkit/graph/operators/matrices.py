@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from ..._core.nests.columns import Columns
-from ..._core.nests.running import RUNNING, Running
-from ..._core.nests.triangle import Triangle
+from ..._core.nests.images.columns import Columns
+from ..._core.nests.moves.triangle import Triangle
+from ..._core.nests.reductions.running import RUNNING, Running
 from ...choosing.threads import check_threads
 from .base import Unsupported, as_reals, constants, normal, operator, required, result, same_shape
 from .elementwise import each

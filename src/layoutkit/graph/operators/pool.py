@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ..._core.nests.element_types import COMPARED
-from ..._core.nests.places import PoolingPlaces
+from ..._core.nests.reductions.places import PoolingPlaces
 from ...choosing.threads import check_threads
 from .base import Follows, Unsupported, as_reals, mean, operator, physical_axes, required, result
 from .windows import window

@@ -230,7 +230,7 @@ _ADVANCE = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
 
 
 def compiled_cell(cell: Cell) -> str | None:
-    """The name of the cell in `_core.nests.recurrent`; None if it has no kernel."""
+    """The name of the cell in `_core.nests.products.recurrent`; None if it has no kernel."""
     names = {tuple(name for name, _ in functions) for functions in cell.activations}
     if cell.clip is not None or cell.coupled or len(names) > 1:
         return None

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ..._core.nests.element_types import COMPARED
-from ..._core.nests.top import LISTED, TopOfRows
+from ..._core.nests.reductions.top import LISTED, TopOfRows
 from ...choosing.threads import check_threads
 from .base import constants, normal, operator, required
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.nests.reorder_operation import ReorderOperation
+from ..._core.nests.moves.reorder_operation import ReorderOperation
 from ...choosing import progress
 from ...choosing.threads import check_threads
 from ...choosing.watching import CallInfo, watched_in_steps, watchers

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ...._core.nests.softmax_bytes import LEAST_STEP, MAX_STEP
+from ...._core.nests.norms.softmax_bytes import LEAST_STEP, MAX_STEP
 from ...ir import Node
 from ..axes import REDUCTIONS
 from ..base import Known

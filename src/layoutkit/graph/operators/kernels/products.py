@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ...._core.nests.byte_matmul import MAX_K, MAX_SCALE, best_kernel
-from ...._core.nests.matmul_plan import product_cycles
+from ...._core.nests.products.byte_matmul import MAX_K, MAX_SCALE, best_kernel
+from ...._core.nests.products.matmul_plan import product_cycles
 from ...._core.runtime import registry
 from ...ir import Node
 from ..base import Known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...._core.nests.running import RUNNING
+from ...._core.nests.reductions.running import RUNNING
 from ...ir import Node
 from ..base import Known
 from ..layouts import PLAIN

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ...._core.nests.moves.reorder_operation import OnContiguousCopies
+from ...._core.nests.moves.reordering import Reordering
 from ...._core.nests.operation import Operation
-from ...._core.nests.reorder_operation import OnContiguousCopies
-from ...._core.nests.reordering import Reordering
 from ...._core.nests.with_constants import WithConstants
 from ....reorders.binding import compiled
 from ...ir import Node

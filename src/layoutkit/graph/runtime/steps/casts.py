@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.nests.dynamic import DynamicQuantisation
-from ...._core.nests.elementwise import Elementwise
-from ...._core.nests.reorder_operation import ReorderOperation
+from ...._core.nests.moves.reorder_operation import ReorderOperation
+from ...._core.nests.pointwise.dynamic import DynamicQuantisation
+from ...._core.nests.pointwise.elementwise import Elementwise
 from ....reorders.binding import compiled
 from ....reorders.convert import Numbers
 from ...ir import Node

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.nests.elementwise import Elementwise
+from ...._core.nests.pointwise.elementwise import Elementwise
 from ....convolutions.epilogue import step_of
 from ...ir import Node
 from ...operators.kernels.elementwise import KERNELS, chain_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...._core.nests.axes import is_contiguous, merged
-from ...._core.nests.joined_rows import JoinedRows
+from ...._core.nests.moves.joined_rows import JoinedRows
+from ...._core.nests.moves.reorder_operation import ReorderOperation
 from ...._core.nests.operation import MAX_ARRAYS, Operation
-from ...._core.nests.reorder_operation import ReorderOperation
 from ...._core.runtime.arrays import address
 from ...ir import Node
 from ...operators.kernels.joins import cut_at

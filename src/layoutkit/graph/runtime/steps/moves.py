@@ -8,10 +8,10 @@ from math import prod
 import numpy as np
 
 from ...._core.nests.axes import is_contiguous
-from ...._core.nests.blend import Interpolation
+from ...._core.nests.images.blend import Interpolation
+from ...._core.nests.moves.reorder_operation import ReorderOperation
+from ...._core.nests.moves.take import Take
 from ...._core.nests.operation import Operation
-from ...._core.nests.reorder_operation import ReorderOperation
-from ...._core.nests.take import Take
 from ....memory.arrays import reshaped
 from ....reorders.binding import compiled
 from ...ir import Node

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.nests.normalise import Normalisation, ShortRows, suits_rows
-from ...._core.nests.normalise_channels import Columns, Pixels, Planes
-from ...._core.nests.reduce import Reduction
-from ...._core.nests.softmax import Softmax
-from ...._core.nests.softmax_bytes import SoftmaxOfBytes
+from ...._core.nests.norms.normalise import Normalisation, ShortRows, suits_rows
+from ...._core.nests.norms.normalise_channels import Columns, Pixels, Planes
+from ...._core.nests.norms.softmax import Softmax
+from ...._core.nests.norms.softmax_bytes import SoftmaxOfBytes
+from ...._core.nests.reductions.reduce import Reduction
 from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.factors import FLOAT

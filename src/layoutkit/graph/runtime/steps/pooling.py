@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from ...._core.nests.images.pooling import PlanePooling, Pooling
 from ...._core.nests.operation import Operation
-from ...._core.nests.pooling import PlanePooling, Pooling
-from ...._core.nests.reduce import Reduction
+from ...._core.nests.reductions.reduce import Reduction
 from ...._core.runtime import registry
 from ....memory.arrays import reshaped
 from ....reorders.program import vector_bytes

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.nests.attention import Attention
-from ...._core.nests.byte_matmul import ByteMatmul
-from ...._core.nests.matmul import Matmul
 from ...._core.nests.operation import Operation
+from ...._core.nests.products.attention import Attention
+from ...._core.nests.products.byte_matmul import ByteMatmul
+from ...._core.nests.products.matmul import Matmul
 from ....convolutions.conv import CLASSES, bind
 from ....convolutions.epilogue import parse
 from ...ir import Node

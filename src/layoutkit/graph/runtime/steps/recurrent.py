@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.nests.recurrent import Recurrent
+from ...._core.nests.products.recurrent import Recurrent
 from ...ir import Node
 from ...operators.layouts import PLAIN
 from ...operators.recurrent import cell_of, compiled_cell

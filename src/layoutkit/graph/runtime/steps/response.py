@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.nests.lrn import Lrn
+from ...._core.nests.norms.lrn import Lrn
 from ....memory.arrays import reshaped
 from ...ir import Node
 from .building import ROW_TYPES, Build, Building, contiguously, real_type

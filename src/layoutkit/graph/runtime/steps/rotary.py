@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...._core.nests.operation import Operation
-from ...._core.nests.rotary import Rotary
+from ...._core.nests.pointwise.rotary import Rotary
 from ....memory.arrays import reshaped
 from ...ir import Node
 from ...operators.attention import rotary_sizes

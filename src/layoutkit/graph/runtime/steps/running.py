@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.nests.running import Running
+from ...._core.nests.reductions.running import Running
 from ...ir import Node
 from ...operators.base import own_type
 from ...operators.layouts import PLAIN

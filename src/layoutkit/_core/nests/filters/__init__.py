@@ -1,0 +1,1 @@
+"""Filters of images and volumes, and values between their elements."""

@@ -1,0 +1,1 @@
+"""Pooling, resizing, regions and boxes."""

@@ -1,0 +1,1 @@
+"""Reorders, conversions, and all other selections of elements."""
