@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strided import placed, placements
 
 import layoutkit.ndimage as ndi
-from layoutkit.ndimage.repeats import calls
+from layoutkit.choosing.repeats import calls
 
 TYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "bool", "float32", "float64"]
 MODES = ["reflect", "mirror", "nearest", "wrap", "constant", "grid-wrap", "grid-mirror", "grid-constant"]

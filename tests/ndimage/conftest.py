@@ -1,6 +1,6 @@
 """Tests of filters do not run what others have kept."""
 
-from layoutkit.ndimage.repeats import calls
+from layoutkit.choosing.repeats import calls
 
 
 def pytest_runtest_setup(item):

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import layoutkit.ndimage as ndi
-from layoutkit.ndimage import repeats, weighing
+from layoutkit.choosing import repeats
+from layoutkit.ndimage import weighing
 
 floats = st.sampled_from(["float32", "float64", "float16", "int32", "bool"])
 

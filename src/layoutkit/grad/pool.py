@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.nests.images.pooling import PlanePooling, pool, pool_back
+from ..choosing import repeats
+from ..choosing.repeats import repeated
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from ..convolutions.algorithms.base import CHANNELS_LAST
@@ -138,13 +140,14 @@ def aligned(array: np.ndarray, width: int) -> bool:
     return (array.shape[-1] == 1 or array.strides[-1] == width) and all(s % width == 0 for s in array.strides)
 
 
-def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
+@repeated
+def _pool(x, what, rank, mean, kernel, out=None, **attributes) -> Any:
     if isinstance(x, np.ndarray) and x.ndim == rank + 1:
         layout = Layout(attributes.get("layout") or meaning_of_activations(rank))
         if layout.is_plain:  # a single input, without the axis of the batch
             at = layout.digits(0)[0]
             to = None if out is None else np.expand_dims(as_out(out, what), at)
-            y = _pool(what, rank, mean, np.expand_dims(x, at), kernel, to, **attributes)
+            y = _pool(np.expand_dims(x, at), what, rank, mean, kernel, to, **attributes)
             return y.squeeze(at) if out is None else out
     p = checked(what, rank, mean, x, kernel, **attributes)
     to = result_array(out, p.layout, p.shape, p.source.array.dtype, (p.source.array,), what)
@@ -164,13 +167,17 @@ def pooled(p: Pooling, to: np.ndarray) -> None:
     if in_planes(p, p.source.array, to):
         between = (slice(None), slice(None), *[None] * (5 - to.ndim))
         arrays = p.source.array, to
-        PlanePooling(arrays, [a[between] for a in arrays], p.windows, p.scales, p.threads)(*arrays)
+        planes = PlanePooling(arrays, [a[between] for a in arrays], p.windows, p.scales, p.threads)
+        repeats.run(planes, *arrays)
         return
     last = pooled_layout(p.layout)
     array = converted_to(p.source.array, p.layout, p.source.shape, p.element, last, p.element, p.threads)
 
+    def nest(x: np.ndarray, y: np.ndarray) -> None:
+        pool(p.element, axes6(x, last), axes6(y, last), p.windows, p.scales, p.threads)
+
     def run(result: np.ndarray) -> None:
-        pool(p.element, axes6(array, last), axes6(result, last), p.windows, p.scales, p.threads)
+        repeats.run(nest, array, result)
 
     _write(p, run, to, last, p.shape, p.element)
 
@@ -211,6 +218,7 @@ def _write(
         run(view)
         rest = channels % last.block(1)
         if rest:
+            repeats.not_again()
             axes6(view, last)[:, -1, ..., rest:] = 0
         return
     result = empty(last.physical_shape(shape), dtype_of(element), p.what)
@@ -268,7 +276,7 @@ def max_pool2d(
     [[[[5.0, 7.0], [13.0, 15.0]]]]
     """
     return _pool(
-        "max_pool2d", 2, False, x, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+        x, "max_pool2d", 2, False, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
         layout=layout, shape=shape, dtype=dtype, out=out, threads=threads,
     )  # fmt: skip
 
@@ -276,13 +284,13 @@ def max_pool2d(
 @like(max_pool2d, 1)
 @takes_torch
 def max_pool1d(x, kernel, **attributes) -> Any:
-    return _pool("max_pool1d", 1, False, x, kernel, **attributes)
+    return _pool(x, "max_pool1d", 1, False, kernel, **attributes)
 
 
 @like(max_pool2d, 3)
 @takes_torch
 def max_pool3d(x, kernel, **attributes) -> Any:
-    return _pool("max_pool3d", 3, False, x, kernel, **attributes)
+    return _pool(x, "max_pool3d", 3, False, kernel, **attributes)
 
 
 _OF_MEANS = """\
@@ -327,7 +335,7 @@ def avg_pool2d(
     [[[[0.5, 1.0, 0.5]]]]
     """
     return _pool(
-        "avg_pool2d", 2, True, x, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+        x, "avg_pool2d", 2, True, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
         count_include_pad=count_include_pad, layout=layout, shape=shape, dtype=dtype, out=out, threads=threads,
     )  # fmt: skip
 
@@ -335,13 +343,13 @@ def avg_pool2d(
 @like(avg_pool2d, 1)
 @takes_torch
 def avg_pool1d(x, kernel, **attributes) -> Any:
-    return _pool("avg_pool1d", 1, True, x, kernel, **attributes)
+    return _pool(x, "avg_pool1d", 1, True, kernel, **attributes)
 
 
 @like(avg_pool2d, 3)
 @takes_torch
 def avg_pool3d(x, kernel, **attributes) -> Any:
-    return _pool("avg_pool3d", 3, True, x, kernel, **attributes)
+    return _pool(x, "avg_pool3d", 3, True, kernel, **attributes)
 
 
 _X_AND_GRADIENT = """\

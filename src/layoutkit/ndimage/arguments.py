@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..choosing.repeats import not_again, repeated
 from ..choosing.warn import warn
 from ..memory.arrays import as_array, empty
 from ..memory.foreign import as_torch_like, is_torch, memory_of
-from .repeats import not_again, repeated
 
 F = TypeVar("F", bound=Callable[..., Any])
 

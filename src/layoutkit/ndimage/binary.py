@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..choosing.repeats import not_again, repeated
 from ..memory.arrays import overlap
 from . import windows as w
 from .arguments import array_of, axes_of, filters, one_each, output_for
 from .neighbourhoods import footprint_of, ordered
-from .repeats import not_again, repeated
 
 BINARY = {
     "structure": "array_like, optional|Which neighbours count: by default those that share a face."

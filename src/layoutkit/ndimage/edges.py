@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..choosing.repeats import not_again
 from . import windows
 from .arguments import array_of, axes_of, axis_of, by_parts, filters, mode_of, one_each, output_for
 from .correlation import correlate1d
 from .gaussian import gaussian_filter
 from .neighbourhoods import footprint_of
-from .repeats import not_again
 from .separable import commute, summed
 from .weighing import weighed
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._core.nests.filters.sampling import MARGIN
 from .._core.nests.filters.zooming import Zooming
 from .._core.nests.images.blend import Interpolation
-from . import repeats
+from ..choosing import repeats
 
 MOST_AXES = 3
 SMALL = {"u8": 8, "s8": 8, "u16": 16, "s16": 16}  # bits of integers whose sums are made of float32

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._core.nests.filters.sampling import MARGIN, MAX_RANK, Sampling
+from ..choosing import repeats
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
-from . import repeats
 from . import windows as w
 from .arguments import array_of, axis_of, by_parts, filters, numbers_of, output_for, warned
 from .fixed import SMALL

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..choosing.repeats import not_again, repeated
 from .arguments import array_of, axes_of, filters, one_each, warned
 from .extremes import fold_filter
-from .repeats import not_again, repeated
 
 
 def _window(size: Any, footprint: Any, structure: Any, what: str) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 from .._core.nests.axes import is_contiguous, merged
 from .._core.nests.filters.neighbourhood import Neighbourhood
 from .._core.nests.moves.convert import TYPES
+from ..choosing import repeats
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
-from . import repeats
 from . import windows as w
 from .arguments import before_of, one_each
 from .passes import DTYPES, FOLDED, REALS, streams

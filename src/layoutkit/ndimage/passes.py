@@ -11,9 +11,9 @@ import numpy as np
 from .._core.nests.axes import is_contiguous, merged
 from .._core.nests.filters.separable import Separable
 from .._core.nests.moves.convert import TYPES
+from ..choosing import repeats
 from ..choosing.machine import last_level_cache
 from ..memory.arrays import empty
-from . import repeats
 from .windows import Windows
 
 ELEMENTS = {  # of images, as kernels call them

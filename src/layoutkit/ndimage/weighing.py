@@ -18,6 +18,7 @@ import numpy as np
 from .._core.nests.moves.convert import TYPES
 from ..choosing.machine_profile import scale
 from ..choosing.problem import Candidate
+from ..choosing.repeats import not_again
 from ..choosing.threads import check_threads
 from ..choosing.watching import CallInfo, watched
 from . import products, spectra
@@ -26,7 +27,6 @@ from .fixed import SMALL, fixed_of
 from .neighbourhoods import Footprint, plain, run
 from .passes import ELEMENTS
 from .problem import FilterProblem, way_of
-from .repeats import not_again
 from .separable import CAST_TO, give, in_f32, representable, summed, target
 
 LEAST_COUNT = 64  # elements of a window, up to which spectra are not asked for

@@ -122,31 +122,52 @@ def rearrange(x: Any, pattern: str, *, out: Any = None, threads: int | None = No
     array = x.numpy() if isinstance(x, Tensor) else as_array(x, f"{what}: x")
     check_movable(array, what)
     try:
-        left, right = _sides(_parse(pattern), array.ndim)
-        extents = _sizes(left, array.shape, sizes)
+        r = _rearrangement(pattern, array.shape, tuple((name, _whole(name, size)) for name, size in sizes.items()))
     except ValueError as error:
         raise ValueError(f"{what}: {error}; x has shape {array.shape}") from None
-    axes = [name for group in left for name in group]
-    order = [name for group in right for name in group]
-    if len(axes) > MAX_AXES:
-        raise ValueError(f"{what}: {len(axes)} axes, at most {MAX_AXES}")
-    parts = array.reshape([extents[name] for name in axes])  # a view: only splits
-    shape = tuple(prod(extents[name] for name in group) for group in right)
     to = None
     if out is not None:
         to = as_out(out, what)
-        if to.shape != shape or not to.flags.c_contiguous:
-            got = f"shape {to.shape}" if to.shape != shape else f"byte strides {to.strides}"
-            raise ValueError(f"{what}: out must be a contiguous array of shape {shape}, got {got}")
-        to = to.reshape([extents[name] for name in order])
-    src = Layout.from_factors([(d, 0) for d in range(len(axes))])
-    dst = Layout.from_factors([(axes.index(name), 0) for name in order])
-    result = reorder(parts, src, dst, out=to, threads=threads).reshape(shape)
+        if to.shape != r.shape or not to.flags.c_contiguous:
+            got = f"shape {to.shape}" if to.shape != r.shape else f"byte strides {to.strides}"
+            raise ValueError(f"{what}: out must be a contiguous array of shape {r.shape}, got {got}")
+        to = to.reshape(r.moved)
+    result = reorder(array.reshape(r.parts), r.src, r.dst, out=to, threads=threads).reshape(r.shape)
     if out is not None:
         return out
     if isinstance(x, Tensor):
-        return Tensor(result, Layout.from_factors([(d, 0) for d in range(len(shape))]))
+        return Tensor(result, Layout.from_factors([(d, 0) for d in range(len(r.shape))]))
     return as_torch_like(result, x)
+
+
+class _Rearrangement(NamedTuple):
+    """A reorder, and how the array is seen before and after it."""
+
+    parts: tuple[int, ...]  # a view of the array: axes are only split
+    src: Layout
+    dst: Layout
+    moved: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@lru_cache(256)
+def _rearrangement(pattern: str, shape: tuple[int, ...], named: tuple[tuple[str, int], ...]) -> _Rearrangement:
+    left, right = _sides(_parse(pattern), len(shape))
+    extents = _sizes(left, shape, dict(named))
+    axes, order = ([name for group in side for name in group] for side in (left, right))
+    if len(axes) > MAX_AXES:
+        raise ValueError(f"{len(axes)} axes, at most {MAX_AXES}")
+    src = Layout.from_factors([(d, 0) for d in range(len(axes))])
+    dst = Layout.from_factors([(axes.index(name), 0) for name in order])
+    parts, moved = (tuple(extents[name] for name in names) for names in (axes, order))
+    return _Rearrangement(parts, src, dst, moved, tuple(prod(extents[name] for name in group) for group in right))
+
+
+def _whole(name: str, size: Any) -> int:
+    try:
+        return index(size)
+    except TypeError:
+        raise ValueError(f"{name}={size!r}: expected an integer") from None
 
 
 def _sides(pattern: _Pattern, ndim: int) -> tuple[list[Group], list[Group]]:
@@ -162,13 +183,9 @@ def _sizes(left: list[Group], shape: tuple[int, ...], named: dict[str, int]) -> 
     names = {name for group in left for name in group}
     if unknown := sorted(set(named) - names):
         raise ValueError(f"{unknown[0]}={named[unknown[0]]!r} is no axis of the pattern")
-    sizes: dict[str, int] = {}
-    for name, value in named.items():
-        try:
-            sizes[name] = index(value)
-        except TypeError:
-            raise ValueError(f"{name}={value!r}: expected an integer") from None
-        if sizes[name] < 0:
+    sizes = dict(named)
+    for name, value in sizes.items():
+        if value < 0:
             raise ValueError(f"{name}={value!r} is negative")
     for group, size in zip(left, shape):
         open_ = [name for name in group if name not in sizes]

@@ -1,7 +1,8 @@
 """Calls that are made again: where nests alone made the result from the input, they are kept and run at once.
 
-Small images are filtered in less time than checking and planning takes. What a nest was planned by is the key: the
-filter, its arguments by value and type, types, shapes and strides of arrays, threads, instruction set, cost table.
+Small arrays are filtered, or pooled, in less time than checking and planning takes. What a nest was planned by is the
+key: the operation, its arguments by value and type, types, shapes and strides of arrays, threads, instruction set, cost
+table.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import numpy as np
 
 from .._core.runtime import registry
-from ..choosing import decision_files
-from ..choosing.cache import Cache
-from ..choosing.table import cost_table
-from ..choosing.threads import get_num_threads
-from ..choosing.watching import watchers
+from ..formats.layout import Layout
 from ..memory.arrays import empty, overlap
+from . import decision_files
+from .cache import Cache
+from .table import cost_table
+from .threads import get_num_threads
+from .watching import watchers
 
 F = TypeVar("F", bound=Callable[..., Any])
 Nest = Callable[[np.ndarray, np.ndarray], object]
@@ -53,7 +55,7 @@ class KeptStep(NamedTuple):
         """The result from x, in `out` unless that is None."""
         if self.nest is None:
             return copy(x)
-        y = empty(self.shape, self.dtype, "ndimage", used_with=x) if out is None else out
+        y = empty(self.shape, self.dtype, "layoutkit", used_with=x) if out is None else out
         run(self.nest, x if x.dtype is self.x else x.view(self.x), y if y.dtype is self.y else y.view(self.y))
         return y
 
@@ -91,7 +93,7 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 def not_again() -> None:
     """Let the current call, and those of which it is a part, not be kept.
 
-    A filter says so if it warns, depends on elements, or does anything with its result that is not a step.
+    An operation says so if it warns, depends on elements, or does anything with its result that is not a step.
     """
     if _thread.steps is not None:
         _thread.steps.append(None)
@@ -104,8 +106,8 @@ class Call:
         self.key, self.x, self.out, self._outermost = key, x, out, False
 
     @classmethod
-    def of(cls, operation: Any, output: int, args: Sequence[Any], keywords: dict[str, Any]) -> Self | None:
-        """The call of an operation whose argument `output` is of that name; None if it is none that may be kept."""
+    def of(cls, operation: Any, output: str, at: int, args: Sequence[Any], keywords: dict[str, Any]) -> Self | None:
+        """The call of an operation that writes to `output`, its argument `at`; None if it is none that may be kept."""
         x, out = args[0] if args else None, None
         if type(x) is not np.ndarray or x.nbytes > MOST_BYTES or watchers or decision_files.current() is not None:
             return None
@@ -113,7 +115,7 @@ class Call:
                  cost_table.generation, *keywords]  # fmt: skip
         named = iter(keywords)
         for i, value in enumerate((*args[1:], *keywords.values()), 1):
-            is_output = i == output if i < len(args) else next(named) == "output"
+            is_output = i == at if i < len(args) else next(named) == output
             if is_output and type(value) is np.ndarray:
                 if overlap(x, value) or not value.flags.writeable:
                     return None
@@ -181,6 +183,8 @@ def _part(value: Any) -> tuple[Any, ...] | None:
         return tuple(parts)
     if isinstance(value, np.dtype):
         return np.dtype, value
+    if kind is Layout:
+        return kind, value
     if kind is np.ndarray and value.nbytes > MOST_ARGUMENT_BYTES:
         return None
     if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufc":
@@ -189,12 +193,14 @@ def _part(value: Any) -> tuple[Any, ...] | None:
 
 
 def repeated(operation: F) -> F:
-    """Let calls of a filter, or of a step of one, be kept; its first argument is the input, and one is `output`."""
-    output = list(inspect.signature(operation).parameters).index("output")
+    """Keep calls of an operation, or a step of one: its first argument is the input, one is `output` or `out`."""
+    names = list(inspect.signature(operation).parameters)
+    output = "output" if "output" in names else "out"
+    at = names.index(output)
 
     @functools.wraps(operation)
     def called(*args: Any, **keywords: Any) -> Any:
-        call = Call.of(operation, output, args, keywords)
+        call = Call.of(operation, output, at, args, keywords)
         if call is None:
             return operation(*args, **keywords)
         result = call.again()

@@ -9,7 +9,7 @@ from filtered import like
 
 import layoutkit as lk
 import layoutkit.ndimage as ndi
-from layoutkit.ndimage import repeats
+from layoutkit.choosing import repeats
 
 rng = np.random.default_rng(5)
 IMAGE = rng.random((20, 30)).astype("float32")
@@ -209,3 +209,35 @@ def test_a_call_consists_of_others_or_is_not_kept():
         for call in (twice, both):
             np.testing.assert_array_equal(call(x), call.__wrapped__(x))
     assert both.__wrapped__ not in [key[0] for key in repeats.calls]
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "CHWN"])
+@pytest.mark.parametrize("pool", [lk.max_pool2d, lk.avg_pool2d])
+@pytest.mark.parametrize("channels", [16, 20])
+def test_pools(pool, layout, channels):
+    images = [lk.reorder(rng.random((2, channels, 9, 8)).astype("float32"), "NCHW", layout) for _ in range(3)]
+    shape = (2, channels, 9, 8)
+    if layout == "nChw16c" and channels % 16:
+        for x in images:
+            x[:, -1, ..., channels % 16 :] = 7  # pads are anything
+    for attributes in (dict(kernel=3, stride=2), dict(kernel=(2, 3), padding=1, ceil_mode=True)):
+        want = [fresh(pool, x, layout=layout, shape=shape, **attributes) for x in images]
+        for x, result in zip(images, want):
+            np.testing.assert_array_equal(pool(x, layout=lk.Layout(layout), shape=shape, **attributes), result)
+            out = np.full_like(result, 3)
+            assert pool(x, layout=layout, shape=shape, out=out, **attributes) is out
+            np.testing.assert_array_equal(out, result)
+        with pytest.raises(ValueError, match="overlaps"):
+            pool(images[0], kernel=1, layout=layout, shape=shape, out=images[0])
+
+
+def test_a_pooling_is_made_once(monkeypatch):
+    import layoutkit.grad.pool as module
+
+    nests, x = [], rng.random((1, 4, 9, 8)).astype("float32")
+    made = module.PlanePooling
+    monkeypatch.setattr(module, "PlanePooling", lambda *a: nests.append(a) or made(*a))
+    repeats.calls.clear()
+    for _ in range(3):
+        lk.max_pool2d(x, 3)
+    assert len(nests) == 1
