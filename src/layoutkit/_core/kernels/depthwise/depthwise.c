@@ -259,8 +259,12 @@ VARIANT(k5s1, 5, 1, AS_IS)
 VARIANT(k5s2, 5, 2, AS_IS)
 VARIANT(k7s1, 7, 1, AS_IS)
 VARIANT(any, 0, 0, AS_IS)
+VARIANT(spread_k1s1, 1, 1, PERMUTED)
 VARIANT(spread_k3s1, 3, 1, PERMUTED)
 VARIANT(spread_k3s2, 3, 2, PERMUTED)
+VARIANT(spread_k5s1, 5, 1, PERMUTED)
+VARIANT(spread_k5s2, 5, 2, PERMUTED)
+VARIANT(spread_k7s1, 7, 1, PERMUTED)
 VARIANT(spread_any, 0, 0, PERMUTED)
 
 LK_INLINE void run(const lk_depthwise *d)
@@ -269,6 +273,14 @@ LK_INLINE void run(const lk_depthwise *d)
         spread_k3s1(d);
     else if (d->order && d->step == 2 && d->kw == 3)
         spread_k3s2(d);
+    else if (d->order && d->step == 1 && d->kw == 1)
+        spread_k1s1(d);
+    else if (d->order && d->step == 1 && d->kw == 5)
+        spread_k5s1(d);
+    else if (d->order && d->step == 2 && d->kw == 5)
+        spread_k5s2(d);
+    else if (d->order && d->step == 1 && d->kw == 7)
+        spread_k7s1(d);
     else if (d->order)
         spread_any(d);
     else if (d->step == 1 && d->kw == 3)
