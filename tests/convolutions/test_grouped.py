@@ -22,7 +22,7 @@ def problems(draw):
     src = draw(activations(2))
     return dict(
         depth=depth, outputs=draw(st.sampled_from([depth, depth, depth, 2 * depth, 7])), groups=draw(st.integers(2, 9)),
-        n=draw(st.integers(1, 2)), size=pair(1, 18), kernel=draw(st.just((3, 3)) | st.just(pair(1, 4))),
+        n=draw(st.integers(1, 2)), size=pair(1, 18), kernel=draw(st.just((3, 3)) | st.just(pair(1, 4)) | st.just((draw(st.integers(1, 3)), draw(st.sampled_from([5, 7]))))),
         stride=draw(st.just((1, 1)) | st.just((2, 2)) | st.just(pair(1, 3))),
         dilation=draw(st.just((1, 1)) | st.just(pair(1, 2))),
         padding=draw(st.just(((1, 1), (1, 1))) | st.just((pair(0, 4), pair(0, 4)))), bias=draw(st.booleans()),

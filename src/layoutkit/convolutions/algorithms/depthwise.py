@@ -37,6 +37,7 @@ class ChannelVectors(Algorithm):
     family = filters = "depthwise"
     register_tile = "vectors of {lanes} channels"
     share: float  # of the FMA peak: what the estimate expects
+    tile_seconds = 0.0  # for each register tile, where a vector of the input serves one tap or two
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, side in ((p.src, "input"), (p.dst, "output")):
@@ -67,11 +68,14 @@ class ChannelVectors(Algorithm):
         )
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """By counting multiplications, those of unused lanes included."""
+        """By counting multiplications, those of unused lanes included, and tiles."""
         vectors = _vectors(p, kernel)
         columns, outputs = -(-p.out[-1] // vectors.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // vectors.each)
-        rate = flops_per_second(kernel) * threads * self.share / (1 if vectors.pixels == 1 else 2)
-        return 2 * kernel.lanes * outputs * columns * p.taps * (p.ic // p.groups) / rate
+        rate = flops_per_second(kernel) * self.share / (1 if vectors.pixels == 1 else 2)
+        seconds = 2 * kernel.lanes * outputs * columns * p.taps * (p.ic // p.groups) / rate
+        if p.kernel[-1] == 1 or p.stride[-1] > 1:
+            seconds += self.tile_seconds * outputs * -(-columns // kernel.nr)
+        return seconds / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""

@@ -10,7 +10,7 @@ from .depthwise import ChannelVectors
 class Grouped(ChannelVectors):
     """Several groups of a few channels, as in `depthwise`."""
 
-    name, share, detour = "grouped", 0.7, "blocks"
+    name, share, detour, tile_seconds = "grouped", 0.7, "blocks", 15e-9
 
     def supports(self, p: ConvProblem) -> str | None:
         depth = p.ic // p.groups
