@@ -257,8 +257,8 @@ def spread(count: int, seed: int) -> Iterator[Layer]:
             k = rng.choice((3, 3, 3, 5, 7))
             layer = Layer(oc, oc, size, k, rng.choice((1, 1, 2)), k // 2, oc, n=n)
         elif kind == "grouped":
-            width, groups = rng.choice((4, 8, 16, 32)), draw(2, 64)
-            layer = Layer(width * groups, width * groups, size, 3, rng.choice((1, 1, 2)), 1, groups, n=n)
+            width, groups, kernel = rng.choice((4, 8, 16, 32)), draw(2, 64), rng.choice((3, 3, 3, 1, 5))
+            layer = Layer(width * groups, width * groups, size, kernel, rng.choice((1, 1, 2)), kernel // 2, groups, n=n)
         elif kind == "3d":
             layer = Layer(draw(1, 128), channels(256), (draw(4, 24), size // 2 + 3, size // 2 + 3), (3,) * 3, 1, 1)
         else:

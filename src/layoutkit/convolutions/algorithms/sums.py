@@ -195,9 +195,8 @@ class PixelSums(_Sums):
             units *= -(-summed // at_once) * at_once / max(1, summed)  # a last step takes as long as the others
             in_place = self.buffered or (equidistant(p) and in_lines(p))
             run = COMPARED_POINTERS * units * p.taps if in_place else min(STAGED_RUN, 2 * units)
-        read = row_bytes * (
-            1 if self.gather or self.buffered else g.groups * pixels_read(p)
-        )  # pixels are of all groups
+        whole = not (self.gather or self.buffered)  # pixels of the input are read, of all groups
+        read = row_bytes * (g.groups * pixels_read(p) if whole else 1)
         most = int(self.block_bytes(p, kernel) // max(1, read * kernel.mr))
         leaves_out = not self.buffered and not self.lacks_padding(p)
         leaves_out &= not p.types.integers or (kernel.family == "gemm" and at_once == 1)
