@@ -18,6 +18,10 @@ Each runs by what a fresh installation picks, with its filter packed, in turns w
 share is of that peak, least times of the rounds each, direct operations counted whatever runs. With `--exhaustive` all
 candidates run as well, and the pick's time over the best one's is told. `--dtype bfloat16`, `float16`, `float64` or
 `int8` (uint8 in and out): the peak is that of the type's multiply-adds, of float16 that of float32.
+
+Instead of what is drawn, layers that are given: ``--layer ic=64,oc=64,size=56,kernel=5,groups=8``, as often as wanted,
+with the fields of `layoutkit.bench.layers.Layer` (padding: kernel // 2 if not given), in all layouts or that of
+`--layout`, with `--accuracy`.
 """
 
 from __future__ import annotations
@@ -172,12 +176,26 @@ def _ignoring(run: Callable[[], object], x, y) -> None:
     run()
 
 
+def text_of(row: dict, exhaustive: bool) -> str:
+    """A layer that was judged, in a line."""
+    best = f", best {row['best']:.2f} by {row['winner']}" if exhaustive else ""
+    return f"{row['group']:<10}{row['layout']:<8}{row['layer']:<32} {row['share']:.2f} by {row['pick']}{best}"
+
+
+def given(text: str) -> Layer:
+    """The layer that ``name=number,..`` describes."""
+    fields = {name: int(number) for name, number in (field.split("=") for field in text.split(","))}
+    return Layer(**{"padding": fields["kernel"] // 2, **fields})
+
+
 def main(argv=None) -> int:
     """Run; returns the exit code."""
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     p.add_argument("--count", type=int, default=6, help="of every group")
     p.add_argument("--only", default=",".join(GROUPS), help=f"some of {', '.join(GROUPS)}")
+    p.add_argument("--layer", type=given, action="append", default=[], help="this one, instead of what is drawn")
+    p.add_argument("--accuracy", default="strict", help="of such layers")
     p.add_argument("--layout", choices=LAYOUTS, help="only this one")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=ROUNDS)
@@ -189,16 +207,18 @@ def main(argv=None) -> int:
     costs_of.take(args)
     print(f"seed {args.seed}, {args.dtype}, {args.threads} thread(s): shares of the FMA peak")
     rows = []
-    for group in args.only.split(","):
+    for layer in args.layer:
+        for layout in [args.layout] if args.layout else LAYOUTS:
+            rows.append({"group": "given", **judged(layer, layout, args.accuracy, args)})
+            print(text_of(rows[-1], args.exhaustive), flush=True)
+    for group in [] if args.layer else args.only.split(","):
         draw, of_group = Draw(args.seed), []
         while len(of_group) < args.count:
             layer, layout = drawn(draw, group)
             if args.layout not in (None, layout):
                 continue
-            row = judged(layer, layout, GROUPS[group][0], args)
-            of_group.append(row)
-            text = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
-            print(f"{group:<10}{layout:<8}{row['layer']:<32} {row['share']:.2f} by {row['pick']}{text}", flush=True)
+            of_group.append({"group": group, **judged(layer, layout, GROUPS[group][0], args)})
+            print(text_of(of_group[-1], args.exhaustive), flush=True)
         shares = [r["share"] for r in of_group]
         text = f"{group}: geometric mean {geomean(shares):.2f}, least {min(shares):.2f}"
         if args.exhaustive:
@@ -206,7 +226,7 @@ def main(argv=None) -> int:
             text += (f"; best of all candidates {geomean(best):.2f}, least {min(best):.2f}; the pick takes "
                      f"{geomean(lost):.2f} of its time, {max(lost):.2f} at most")  # fmt: skip
         print(text)
-        rows += [{"group": group, **row} for row in of_group]
+        rows += of_group
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)
