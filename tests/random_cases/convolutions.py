@@ -65,11 +65,17 @@ def a_window(rng: np.random.Generator, longest: int) -> Window:
 
 
 def any_windows(rng: np.random.Generator, rank: int) -> tuple:
-    """Sizes, kernels, strides, dilations and padding of the axes; now and then rows are longer than register tiles."""
+    """Sizes, kernels, strides, dilations and padding of the axes; now and then rows are longer than register tiles. In
+    a third of the cases all axes have the same windows, as networks have them."""
     longest = [{1: 60, 2: 18, 3: 8}[rank]] * rank
     if rng.integers(4) == 0:
         longest = [*[4] * (rank - 1), 140]
-    return tuple(zip(*(a_window(rng, n) for n in longest)))
+    windows = [a_window(rng, n) for n in longest]
+    if rng.integers(3) == 0:
+        one = windows[0]
+        reach = one.dilation * (one.kernel - 1) + 1 - sum(one.padding)
+        windows = [one._replace(size=max(w.size, reach)) for w in windows]
+    return tuple(zip(*windows))
 
 
 def channels(rng: np.random.Generator) -> tuple[int, int, int]:
