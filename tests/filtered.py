@@ -5,6 +5,7 @@ import scipy.ndimage as scipy
 from conftest import NEST_ISAS, using_isa
 from hypothesis import assume
 from hypothesis import strategies as st
+from random_cases.filters import like
 from strided import placed, placements
 
 import layoutkit.ndimage as ndi
@@ -63,12 +64,6 @@ def check(got, want, scale=1.0):
     np.testing.assert_array_equal(got[~finite & ~np.isnan(want)], want[~finite & ~np.isnan(want)])
     bound = 16 * np.finfo(want.dtype).eps * scale
     np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=bound)
-
-
-def like(x):
-    """Zeros, of the shape and strides of an array."""
-    first, last = np.lib.array_utils.byte_bounds(x)
-    return np.ndarray(x.shape, x.dtype, bytearray(last - first), x.__array_interface__["data"][0] - first, x.strides)
 
 
 def compare(name, x, *args, isa, threads, scale, **keywords):

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from filtered import like
+from random_cases.filters import like
 
 import layoutkit as lk
 import layoutkit.ndimage as ndi
