@@ -506,3 +506,38 @@ def test_scales_and_zero_points_by_channel_along_rows(isa, channels, src, dst):
             how = {f"{side}scale": scale, f"{side}zero_point": zero}
             got = lk.reorder(x, "NHWC", layout, dtype=dst, axis=1, **how)
             assert np.array_equal(lk.reorder(got, layout, "NHWC"), want)
+
+
+IMAGE = np.arange(120, dtype=np.uint8).reshape(1, 4, 10, 3)
+AGAIN = [
+    dict(dtype="float32", scale=[0.5, 2.0, 0.25], zero_point=[1, 2, 3]), dict(region=[None, None, (1, 3), (2, 9)]),
+    dict(dtype="float32", scale=(0.5, 2.0, 0.25)), dict(region=(None, None, slice(1, 3), slice(2, 9)), dtype="int16"),
+    dict(dtype="float32", offset=np.array([0.5, 2.0, 0.25]), shape=[1, 3, 4, 10]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", AGAIN)
+def test_a_call_is_planned_once(given):
+    plans.clear()
+    before = plans.made
+    want = lk.reorder(IMAGE, "NHWC", "NCHW", **given)
+    made = plans.made
+    assert made > before
+    for _ in range(2):
+        np.testing.assert_array_equal(lk.reorder(IMAGE, "NHWC", "NCHW", **given), want)
+    assert plans.made == made
+
+
+def test_numbers_in_lists_and_tuples_count_by_type_and_sign():
+    for kind in (list, tuple):
+        lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", zero_point=kind([1, 2, 3]))
+        with pytest.raises(ValueError, match="zero_point must be integers"):
+            lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", zero_point=kind([1.0, 2.0, 3.0]))
+        zeros = np.full((1, 1, 1, 3), -0.0, np.float32)
+        for offset in (0.0, -0.0):
+            got = lk.reorder(zeros, "NHWC", "NCHW", dtype="float64", offset=kind([offset] * 3))
+            assert np.signbit(got).all() == np.signbit(offset)
+    few = list(range(4))
+    first = lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=few[1:])
+    few[1:] = 4, 5, 6  # a list that has changed
+    assert not np.array_equal(first, lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=few[1:]))

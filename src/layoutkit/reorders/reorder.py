@@ -302,8 +302,8 @@ def _general(call: Call):
     key: tuple | None
     try:
         key = (
-            src, dst, strides_key(array, out), None if out is None else out.shape, array.dtype, shape, region, at,
-            *map(token, numbers), token(pad), threads, cost_table.generation, isa(),
+            src, dst, strides_key(array, out), None if out is None else out.shape, array.dtype, threads,
+            *map(token, (shape, region, at, pad, *numbers)), cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)
     except TypeError:  # an argument is not hashable
