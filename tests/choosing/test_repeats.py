@@ -1,6 +1,8 @@
 """Calls that are made again run what is kept of the first; what differs between them counts."""
 
+import gc
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -178,6 +180,18 @@ def test_threads_share_what_is_kept():
             for _ in range(5):
                 for got, result in zip(pool.map(KEPT[name], images), want):
                     np.testing.assert_array_equal(got, result)
+
+
+@pytest.mark.parametrize("name", [*KEPT, *STEPS, "pool of planes", "pool of pixels"])
+def test_arrays_are_not_kept(name):
+    pools = {"pool of planes": lambda x: lk.max_pool2d(x[None, None], 2),
+             "pool of pixels": lambda x: lk.avg_pool2d(x[None, ..., None], 2, layout="NHWC")}  # fmt: skip
+    x = IMAGE.copy()
+    result = (KEPT | STEPS | pools)[name](x)
+    ends = [weakref.ref(x), weakref.ref(result)]
+    del x, result
+    gc.collect()
+    assert [end() for end in ends] == [None, None]
 
 
 def test_no_warning_of_ours():

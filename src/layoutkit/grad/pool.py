@@ -173,8 +173,10 @@ def pooled(p: Pooling, to: np.ndarray) -> None:
     last = pooled_layout(p.layout)
     array = converted_to(p.source.array, p.layout, p.source.shape, p.element, last, p.element, p.threads)
 
-    def nest(x: np.ndarray, y: np.ndarray) -> None:
-        pool(p.element, axes6(x, last), axes6(y, last), p.windows, p.scales, p.threads)
+    element, windows, scales, threads = p.element, p.windows, p.scales, p.threads
+
+    def nest(x: np.ndarray, y: np.ndarray) -> None:  # which may be kept: without p, which has an array
+        pool(element, axes6(x, last), axes6(y, last), windows, scales, threads)
 
     def run(result: np.ndarray) -> None:
         repeats.run(nest, array, result)
