@@ -20,7 +20,7 @@ candidates run as well, and the pick's time over the best one's is told. `--dtyp
 `int8` (uint8 in and out): the peak is that of the type's multiply-adds, of float16 that of float32.
 
 Instead of what is drawn, layers that are given: ``--layer ic=64,oc=64,size=56,kernel=5,groups=8``, as often as wanted,
-with the fields of `layoutkit.bench.layers.Layer` (padding: kernel // 2 if not given), in all layouts or that of
+with the fields of `layoutkit.bench.layers.Layer` (padded so that size stays, if not given), in all layouts or that of
 `--layout`, with `--accuracy`.
 """
 
@@ -185,7 +185,9 @@ def text_of(row: dict, exhaustive: bool) -> str:
 def given(text: str) -> Layer:
     """The layer that ``name=number,..`` describes."""
     fields = {name: int(number) for name, number in (field.split("=") for field in text.split(","))}
-    return Layer(**{"padding": fields["kernel"] // 2, **fields})
+    if not {"ic", "oc", "size", "kernel"} <= set(fields) <= set(Layer._fields):
+        raise ValueError("ic, oc, size and kernel are needed, others are those of Layer")
+    return Layer(**{"padding": Layer.centred(fields["kernel"], fields.get("dilation", 1)), **fields})
 
 
 def main(argv=None) -> int:

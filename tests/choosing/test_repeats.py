@@ -12,6 +12,7 @@ from random_cases.filters import like
 import layoutkit as lk
 import layoutkit.ndimage as ndi
 from layoutkit.choosing import repeats
+from layoutkit.ndimage import binary
 
 rng = np.random.default_rng(5)
 IMAGE = rng.random((20, 30)).astype("float32")
@@ -141,25 +142,26 @@ def test_warnings_come_each_time():
         assert told[0].filename == __file__
 
 
-def test_settings_count(made):
+def test_settings_count(made, monkeypatch):
     x = np.zeros((300, 300), "float32")
     for threads in (dict(threads=1), dict(threads=2), {}):
         ndi.gaussian_filter(x, 2.0, **threads)
     assert len(made) == 3
-    before = lk.get_num_threads()
-    lk.set_num_threads(3 - min(before, 2))
-    ndi.gaussian_filter(x, 2.0)
-    lk.set_num_threads(before)
-    assert len(made) == 4
     mode = lk.tuning("estimate")
     ndi.gaussian_filter(x, 2.0)
     lk.tuning(mode)
+    assert len(made) == 4
+    monkeypatch.setattr(repeats, "get_num_threads", lambda: 77)
+    ndi.gaussian_filter(x, 2.0)
     assert len(made) == 5
 
 
 def test_large_arguments_are_not_kept():
     repeats.calls.clear()
-    ndi.correlate1d(IMAGE, [1.0] * 65)
+    ndi.correlate1d(IMAGE, [1.0] * 200)
+    ndi.correlate(IMAGE[None], [[[1.0] * 9] * 9] * 3)
+    ndi.uniform_filter1d(np.zeros(5000, "float32"), 3)
+    ndi.zoom(IMAGE, (1, 300), order=1)
     ndi.maximum_filter(IMAGE, footprint=np.eye(65, dtype=bool))
     ndi.gaussian_filter(np.zeros((1100, 1000), "float32"), 1.0)
     assert not repeats.calls
@@ -241,8 +243,9 @@ def test_pools(pool, layout, channels):
             out = np.full_like(result, 3)
             assert pool(x, layout=layout, shape=shape, out=out, **attributes) is out
             np.testing.assert_array_equal(out, result)
-        with pytest.raises(ValueError, match="overlaps"):
-            pool(images[0], kernel=1, layout=layout, shape=shape, out=images[0])
+    pool(images[0], kernel=1, layout=layout, shape=shape, out=images[1])
+    with pytest.raises(ValueError, match="overlaps"):
+        pool(images[0], kernel=1, layout=layout, shape=shape, out=images[0])
 
 
 def test_a_pooling_is_made_once(monkeypatch):
@@ -255,3 +258,27 @@ def test_a_pooling_is_made_once(monkeypatch):
     for _ in range(3):
         lk.max_pool2d(x, 3)
     assert len(nests) == 1
+
+
+def test_names_of_layouts_count():
+    x = rng.random((1, 2, 8, 6)).astype("float32")
+    lk.max_pool2d(x, 2, layout=lk.Layout("NCHW"))
+    with pytest.raises(ValueError, match="O I H W"):
+        lk.max_pool2d(x, 2, layout=lk.Layout("OIHW"))
+
+
+def test_intermediate_images_are_not_held(monkeypatch):
+    ends, ordered = [], binary.ordered
+    monkeypatch.setattr(
+        binary, "ordered", lambda kind, x, y, *rest: (ends.append(weakref.ref(y)), ordered(kind, x, y, *rest))
+    )
+    held = []
+    monkeypatch.setattr(binary.np, "array_equal", lambda a, b: held.append(sum(end() is not None for end in ends)))
+    ndi.binary_erosion(np.ones((20, 30), bool), iterations=6)
+    assert max(held) <= 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_points_that_are_not_finite():
+    for _ in range(2):
+        assert not ndi.shift(IMAGE, np.inf, order=1).any()

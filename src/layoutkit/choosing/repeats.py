@@ -27,11 +27,12 @@ from .watching import watchers
 F = TypeVar("F", bound=Callable[..., Any])
 Nest = Callable[[np.ndarray, np.ndarray], object]
 
-MOST_CALLS = 256
+MOST_CALLS = 128
 MOST_BYTES = 4 << 20  # of an input; the time of larger ones is that of their elements
-MOST_ARGUMENT_BYTES = 4096  # of an array among the other arguments
-MOST_ITEMS = 64  # of a list
-VALUES = frozenset({int, bool, str, type(None), type})
+MOST_EXTENTS = 8192  # of input and result together: nests have tables of up to 80 bytes for each position of an axis
+MOST_PARTS = 256  # of the arguments of a call
+MOST_ARGUMENT_BYTES = 4096  # of an array, or characters of a text, among them
+VALUES = frozenset({int, bool, type(None), type})
 
 
 class Step(NamedTuple):
@@ -61,9 +62,9 @@ class KeptStep(NamedTuple):
 
 
 class _ThreadState(threading.local):
-    """The steps so far of the calls that are recorded in a thread; None among them: they cannot be kept."""
+    """The innermost call that a thread is in the middle of."""
 
-    steps: list[Step | None] | None = None
+    call: Call | None = None
 
 
 _thread = _ThreadState()
@@ -73,15 +74,19 @@ calls = Cache(MOST_CALLS)
 def run(nest: Nest, x: np.ndarray, y: np.ndarray) -> None:
     """``nest(x, y)``, which writes all of y."""
     nest(x, y)
-    if _thread.steps is not None:
-        _thread.steps.append(Step(nest, x, y))
+    _record(nest, x, y)
+
+
+def _record(nest: Nest | None, x: np.ndarray, y: np.ndarray) -> None:
+    call = _thread.call
+    if call is not None and call.steps is not None:
+        call.steps.append(Step(nest, x, y))
 
 
 def copy(x: np.ndarray) -> np.ndarray:
     """A copy in C order."""
     y = np.array(x, order="C")
-    if _thread.steps is not None:
-        _thread.steps.append(Step(None, x, y))
+    _record(None, x, y)
     return y
 
 
@@ -95,36 +100,37 @@ def not_again() -> None:
 
     An operation says so if it warns, depends on elements, or does anything with its result that is not a step.
     """
-    if _thread.steps is not None:
-        _thread.steps.append(None)
+    if _thread.call is not None:
+        _thread.call.steps = None
 
 
 class Call:
     """A call that may be kept, and the context in which it is recorded."""
 
     def __init__(self, key: tuple[Any, ...], x: np.ndarray, out: np.ndarray | None) -> None:
-        self.key, self.x, self.out, self._outermost = key, x, out, False
+        self.key, self.x, self.out = key, x, out
+        self.steps: list[Step] | None = []  # so far; None: it cannot be kept
+        self.around: Call | None = None
 
     @classmethod
-    def of(cls, operation: Any, output: str, at: int, args: Sequence[Any], keywords: dict[str, Any]) -> Self | None:
-        """The call of an operation that writes to `output`, its argument `at`; None if it is none that may be kept."""
+    def of(
+        cls, operation: Any, names: Sequence[str], output: str, args: Sequence[Any], keywords: dict[str, Any]
+    ) -> Self | None:
+        """The call of an operation whose parameters have these names, one of them where it writes to; None if it is
+        none that may be kept."""
         x, out = args[0] if args else None, None
         if type(x) is not np.ndarray or x.nbytes > MOST_BYTES or watchers or decision_files.current() is not None:
             return None
         parts = [operation, x.dtype, x.shape, x.strides, x.flags.aligned, get_num_threads(), registry.isa(),
                  cost_table.generation, *keywords]  # fmt: skip
-        named = iter(keywords)
-        for i, value in enumerate((*args[1:], *keywords.values()), 1):
-            is_output = i == at if i < len(args) else next(named) == output
-            if is_output and type(value) is np.ndarray:
+        for name, value in zip((*names[1 : len(args)], *keywords), (*args[1:], *keywords.values())):
+            if name == output and type(value) is np.ndarray:
                 if overlap(x, value) or not value.flags.writeable:
                     return None
                 out = value
                 parts += [np.ndarray, out.dtype, out.shape, out.strides, out.flags.aligned]
-            elif (part := _part(value)) is None:
+            elif not _add(value, parts):
                 return None
-            else:
-                parts += part
         return cls(tuple(parts), x, out)
 
     def again(self) -> np.ndarray | None:
@@ -138,25 +144,23 @@ class Call:
         return steps[-1].run(x, self.out)
 
     def __enter__(self) -> Self:
-        if _thread.steps is None:
-            self._outermost, _thread.steps = True, []
-        self._first = len(_thread.steps)
+        self.around, _thread.call = _thread.call, self
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._steps = (_thread.steps or [])[self._first :]
-        if self._outermost:
-            _thread.steps = None
+    def __exit__(self, kind: Any, *error: object) -> None:
+        around = _thread.call = self.around
+        if around is not None and around.steps is not None:  # these are steps of that call, too
+            around.steps = around.steps + self.steps if kind is None and self.steps is not None else None
 
     def keep(self, result: Any) -> None:
         """Keep what was recorded, if each step begins where the one before ended, the last at the result."""
-        steps = [s for s in self._steps if s is not None]
-        if not steps or len(steps) != len(self._steps) or type(result) is not np.ndarray:
+        steps = self.steps
+        if not steps or type(result) is not np.ndarray or sum(self.x.shape) + sum(result.shape) > MOST_EXTENTS:
             return
         at = [self.x, *(s.y for s in steps[:-1]), result]
         joined = all(_place(s.x) == _place(x) and _place(s.y) == _place(y) for s, x, y in zip(steps, at, at[1:]))
         made = at[1:] if self.out is None else at[1:-1]
-        if joined and steps[-1].nest is not None and all(y.strides == np.empty(y.shape, y.dtype).strides for y in made):
+        if joined and steps[-1].nest is not None and all(map(_is_in_order, made)):
             kept = (KeptStep(s.nest, s.x.dtype, s.y.dtype, y.shape, y.dtype) for s, y in zip(steps, at[1:]))
             calls.put(self.key, tuple(kept))
 
@@ -166,41 +170,52 @@ def _place(array: np.ndarray) -> tuple[Any, ...]:
     return array.__array_interface__["data"], array.shape, array.strides, array.itemsize
 
 
-def _part(value: Any) -> tuple[Any, ...] | None:
-    """An argument as a part of a key: by type and value; None if it is too large or of another kind."""
+def _is_in_order(array: np.ndarray) -> bool:
+    """Whether an array has the strides of a new one."""
+    step = array.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides)):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
+def _add(value: Any, parts: list[Any]) -> bool:
+    """Add an argument to the parts of a key, by type and value; False if it is too large, or of another kind."""
     kind = type(value)
+    if len(parts) > MOST_PARTS:
+        return False
     if kind in VALUES:
-        return kind, value
-    if kind is float:  # -0.0 is not 0.0 here, and NaN itself
-        return kind, value if value and value == value else str(value)
-    if kind is tuple or kind is list:
-        parts = [kind, len(value)]
-        for item in value[: MOST_ITEMS + 1]:
-            part = _part(item)
-            if part is None or len(value) > MOST_ITEMS:
-                return None
-            parts += part
-        return tuple(parts)
-    if isinstance(value, np.dtype):
-        return np.dtype, value
-    if kind is Layout:
-        return kind, value
-    if kind is np.ndarray and value.nbytes > MOST_ARGUMENT_BYTES:
-        return None
-    if (kind is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in "biufc":
-        return kind, value.dtype, value.shape, value.tobytes()
-    return None
+        parts += kind, value
+    elif kind is float:  # -0.0 is not 0.0 here, and NaN itself
+        parts += kind, value if value and value == value else str(value)
+    elif kind is str:
+        parts += kind, value
+        return len(value) <= MOST_ARGUMENT_BYTES
+    elif kind is tuple or kind is list:
+        parts += kind, len(value)
+        return all(_add(item, parts) for item in value)
+    elif isinstance(value, np.dtype):
+        parts += np.dtype, value
+    elif kind is Layout:  # equal ones may be of other names
+        parts += kind, value, value.dims, value.family is not None
+    elif kind is np.ndarray or isinstance(value, np.generic):
+        if value.nbytes > MOST_ARGUMENT_BYTES or value.dtype.kind not in "biufc":
+            return False
+        parts += kind, value.dtype, value.shape, value.tobytes()
+    else:
+        return False
+    return True
 
 
 def repeated(operation: F) -> F:
     """Keep calls of an operation, or a step of one: its first argument is the input, one is `output` or `out`."""
-    names = list(inspect.signature(operation).parameters)
+    names = tuple(inspect.signature(operation).parameters)
     output = "output" if "output" in names else "out"
-    at = names.index(output)
 
     @functools.wraps(operation)
     def called(*args: Any, **keywords: Any) -> Any:
-        call = Call.of(operation, output, at, args, keywords)
+        call = Call.of(operation, names, output, args, keywords)
         if call is None:
             return operation(*args, **keywords)
         result = call.again()

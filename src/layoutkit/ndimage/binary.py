@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..choosing.repeats import not_again, repeated
-from ..memory.arrays import overlap
 from . import windows as w
 from .arguments import array_of, axes_of, filters, one_each, output_for
 from .neighbourhoods import footprint_of, ordered
@@ -74,7 +73,7 @@ def _eroded(
     y = output_for(output if isinstance(output, np.ndarray) else bool, x, what)
     fields = dict(kind=w.LARGEST if dilates else w.LEAST)
     outside, done = float(bool(border)), 0
-    if iterations == 1 and allowed is None and window.count and x.dtype == y.dtype == bool and not overlap(x, y):
+    if iterations == 1 and allowed is None and window.count and x.dtype == y.dtype == bool:
         ordered("fold", x, y, window, "constant", outside, fields, threads, what)
         return y
     not_again()

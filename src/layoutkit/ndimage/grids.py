@@ -19,6 +19,7 @@ ROUNDINGS = 3  # of sums in float32 for each axis, in units of half the last pla
 Taps = tuple[np.ndarray, np.ndarray]  # indices and weights in doubles, both (2, extent)
 
 
+@np.errstate(invalid="ignore")  # of points that are not finite
 def blended(
     x: np.ndarray, y: np.ndarray, element: str, points: Sequence[np.ndarray], around: Sequence[np.ndarray], mode: str,
     constant: float, limits: tuple[float, float] | None, threads: int,

@@ -37,7 +37,7 @@ class ChannelVectors(Algorithm):
     family = filters = "depthwise"
     register_tile = "vectors of {lanes} channels"
     share: float  # of the FMA peak: what the estimate expects
-    tile_seconds = 0.0  # for each register tile, where a vector of the input serves one tap or two
+    tile_seconds = 0.0  # for each row of a register tile, where kernels are one tap wide or have a stride
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, side in ((p.src, "input"), (p.dst, "output")):

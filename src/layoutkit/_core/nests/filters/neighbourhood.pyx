@@ -1,4 +1,4 @@
-"""Filters of windows of any form in any number of dimensions: the nest around the row kernels of filters/.
+"""Filters of windows of any form in any number of dimensions: the nest around the row kernels of kernels/filters/.
 
 A window is of points of *lines* of *planes* of *stacks*: positions along the last axis with a window, along the one before it,
 along the one before that, and of all axes before these together. Lines that windows touch are copied, with the ends that their

@@ -1,4 +1,4 @@
-"""Filters of one axis after another, in one pass over the array: the nest around the row kernels of filters/.
+"""Filters of one axis after another, in one pass over the array: the nest around the row kernels of kernels/filters/.
 
 An array has up to three axes with windows, from the outside: *planes*, *lines*, *points*; the axes behind the last are its
 *unit*, contiguous elements that are filtered alike. A row of the result is made of rows of planes, whose results stay in a
