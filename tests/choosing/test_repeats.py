@@ -132,6 +132,24 @@ def test_what_was_refused_is_refused_again():
     assert KEPT["gaussian"](like(IMAGE)).max() == 0
 
 
+def test_too_many_arguments_are_refused_again():
+    everything = IMAGE, 3, None, "reflect", 0.0, 0, None, None, None
+    ndi.uniform_filter(*everything[:6])
+    for more in ((), (1,), (1, 2, 3)):
+        with pytest.raises(TypeError):
+            ndi.uniform_filter(*everything, *more)
+
+    @repeats.repeated
+    def step(x, output=None):
+        y = np.empty_like(x)
+        repeats.run(lambda x, y: np.copyto(y, x), x, y)
+        return y
+
+    step(IMAGE, None)
+    with pytest.raises(TypeError):
+        step(IMAGE, None, 5)
+
+
 def test_warnings_come_each_time():
     for _ in range(2):
         with pytest.warns(UserWarning, match="ignoring size") as told:

@@ -119,7 +119,9 @@ class Call:
         """The call of an operation whose parameters have these names, one of them where it writes to; None if it is
         none that may be kept."""
         x, out = args[0] if args else None, None
-        if type(x) is not np.ndarray or x.nbytes > MOST_BYTES or watchers or decision_files.current() is not None:
+        if type(x) is not np.ndarray or x.nbytes > MOST_BYTES or len(args) > len(names):  # too many: an error
+            return None
+        if watchers or decision_files.current() is not None:
             return None
         parts = [operation, x.dtype, x.shape, x.strides, x.flags.aligned, get_num_threads(), registry.isa(),
                  cost_table.generation, *keywords]  # fmt: skip
