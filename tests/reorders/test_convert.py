@@ -542,3 +542,17 @@ def test_numbers_in_lists_and_tuples_count_by_type_and_sign():
     first = lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=few[1:])
     few[1:] = 4, 5, 6  # a list that has changed
     assert not np.array_equal(first, lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=few[1:]))
+
+
+def test_what_can_change_is_read_each_time():
+    class Scales:
+        def __init__(self):
+            self.values = np.array([1.0, 2.0, 4.0])
+
+        def __array__(self, dtype=None, copy=None):
+            return self.values
+
+    scales = Scales()
+    want = lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=scales)
+    scales.values *= 2
+    np.testing.assert_array_equal(lk.reorder(IMAGE, "NHWC", "NCHW", dtype="float32", scale=scales), 2 * want)

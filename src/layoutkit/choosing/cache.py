@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from .._core.runtime.guard import Lock
+from ..formats.layout import Layout
 
 MAX_PLANS = 8192
+MAX_TOKEN_BYTES = 1 << 16  # of an argument by which a call is found again
+ITEM_BYTES = 16  # of these, for each item of a list
 
 
 class Cache(dict[Any, Any]):
@@ -54,3 +59,29 @@ class Cache(dict[Any, Any]):
 
 
 plans = Cache(MAX_PLANS)
+
+
+def token(value: Any, most: int = MAX_TOKEN_BYTES) -> Hashable:
+    """A key of an argument, equal only for equal ones of the same types.
+
+    TypeError for what has more bytes than `most`, and for all but numbers, texts, types, layouts, arrays, and tuples,
+    lists and slices of them: other objects may change and stay the same ones.
+    """
+    kind = type(value)
+    if value is None or kind is int or (kind is str and len(value) <= most):
+        return value
+    if kind is float or kind is complex:
+        return kind, repr(value)  # 0.0 == -0.0
+    if kind is bool or kind is type:
+        return kind, value
+    if (kind is tuple or kind is list) and ITEM_BYTES * len(value) <= most:
+        return kind, *(token(item, most // len(value)) for item in value)
+    if kind is slice:
+        return kind, *(token(end, most) for end in (value.start, value.stop, value.step))
+    if (kind is np.ndarray or isinstance(value, np.generic)) and value.nbytes <= most and not value.dtype.hasobject:
+        return kind, value.dtype, value.shape, value.tobytes()
+    if isinstance(value, np.dtype):
+        return np.dtype, value
+    if kind is Layout:  # equal ones may have other names
+        return kind, value, value.dims, value.family is not None
+    raise TypeError(f"no key for a {kind.__name__}, or too long a one")

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 import numpy as np
 
 from .._core.runtime import registry
-from ..formats.layout import Layout
 from ..memory.arrays import empty, overlap
 from . import decision_files
-from .cache import Cache
+from .cache import Cache, token
 from .table import cost_table
 from .threads import get_num_threads
 from .watching import watchers
@@ -30,9 +29,7 @@ Nest = Callable[[np.ndarray, np.ndarray], object]
 MOST_CALLS = 128
 MOST_BYTES = 4 << 20  # of an input; the time of larger ones is that of their elements
 MOST_EXTENTS = 8192  # of input and result together: nests have tables of up to 80 bytes for each position of an axis
-MOST_PARTS = 256  # of the arguments of a call
-MOST_ARGUMENT_BYTES = 4096  # of an array, or characters of a text, among them
-VALUES = frozenset({int, bool, type(None), type})
+MOST_ARGUMENT_BYTES = 4096  # of another argument: see `token`
 
 
 class Step(NamedTuple):
@@ -125,14 +122,17 @@ class Call:
             return None
         parts = [operation, x.dtype, x.shape, x.strides, x.flags.aligned, get_num_threads(), registry.isa(),
                  cost_table.generation, *keywords]  # fmt: skip
-        for name, value in zip((*names[1 : len(args)], *keywords), (*args[1:], *keywords.values())):
-            if name == output and type(value) is np.ndarray:
-                if overlap(x, value) or not value.flags.writeable:
-                    return None
-                out = value
-                parts += [np.ndarray, out.dtype, out.shape, out.strides, out.flags.aligned]
-            elif not _add(value, parts):
-                return None
+        try:
+            for name, value in zip((*names[1 : len(args)], *keywords), (*args[1:], *keywords.values())):
+                if name == output and type(value) is np.ndarray:
+                    out = value
+                    parts.append((out.dtype, out.shape, out.strides, out.flags.aligned))
+                else:
+                    parts.append(token(value, MOST_ARGUMENT_BYTES))
+        except TypeError:
+            return None
+        if out is not None and (overlap(x, out) or not out.flags.writeable):
+            return None
         return cls(tuple(parts), x, out)
 
     def again(self) -> np.ndarray | None:
@@ -179,34 +179,6 @@ def _is_in_order(array: np.ndarray) -> bool:
         if stride != step:
             return False
         step *= n
-    return True
-
-
-def _add(value: Any, parts: list[Any]) -> bool:
-    """Add an argument to the parts of a key, by type and value; False if it is too large, or of another kind."""
-    kind = type(value)
-    if len(parts) > MOST_PARTS:
-        return False
-    if kind in VALUES:
-        parts += kind, value
-    elif kind is float:  # -0.0 is not 0.0 here, and NaN itself
-        parts += kind, value if value and value == value else str(value)
-    elif kind is str:
-        parts += kind, value
-        return len(value) <= MOST_ARGUMENT_BYTES
-    elif kind is tuple or kind is list:
-        parts += kind, len(value)
-        return all(_add(item, parts) for item in value)
-    elif isinstance(value, np.dtype):
-        parts += np.dtype, value
-    elif kind is Layout:  # equal ones may be of other names
-        parts += kind, value, value.dims, value.family is not None
-    elif kind is np.ndarray or isinstance(value, np.generic):
-        if value.nbytes > MOST_ARGUMENT_BYTES or value.dtype.kind not in "biufc":
-            return False
-        parts += kind, value.dtype, value.shape, value.tobytes()
-    else:
-        return False
     return True
 
 

@@ -50,7 +50,6 @@ LIMITS: dict[str, Range] = {
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
-MAX_TOKEN_BYTES, MAX_TOKEN_ITEMS = 1 << 16, 4096  # of an argument by which a call is found again
 MAX_CHECKED_SCALES = 1024  # for whether a product may replace the quotient: 20 us each
 INTEGERS = set(LIMITS)  # without bool, which is an integer only as a source
 
@@ -342,21 +341,6 @@ def dimension(axis: Any, rank: int, what: str) -> int:
     if not -rank <= number < rank:
         raise ValueError(f"{what}: axis must be one of {rank} dimensions, got {axis!r}")
     return number % rank
-
-
-def token(value: Any) -> Any:
-    """A hashable key of an argument, equal only for equal arguments; TypeError if comparing would take long."""
-    if value is None or type(value) is int or type(value) is str:
-        return value
-    if isinstance(value, np.ndarray) and value.nbytes < MAX_TOKEN_BYTES and not value.dtype.hasobject:
-        return value.dtype, value.shape, value.tobytes()
-    if type(value) is tuple or type(value) is list:
-        if len(value) > MAX_TOKEN_ITEMS:
-            raise TypeError(f"{len(value)} items")
-        return type(value), *map(token, value)
-    if type(value) is slice:
-        return slice, token(value.start), token(value.stop), token(value.step)
-    return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
 
 
 def pad_bytes(value: Any, t: Types, what: str) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.runtime.arrays import can_hold_result, extents_overlap, strides_key
 from .._core.runtime.registry import isa
-from ..choosing.cache import plans
+from ..choosing.cache import plans, token
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..choosing.watching import watched, watchers
@@ -21,7 +21,7 @@ from ..memory.arrays import as_array, as_out, check_out, overlap
 from ..memory.foreign import as_torch_like, in_layout, is_torch, memory_of
 from ..memory.tensor import Tensor, register_reorder
 from .binding import UNCHANGED, Call, bind, bind_conversion, check_same_names, layout_argument, resolved
-from .convert import Numbers, Types, pad_bytes, token
+from .convert import Numbers, Types, pad_bytes
 from .inplace import reorder_in_place
 from .saturation import warn_of_saturation
 from .strided_regions import has_steps, without_steps

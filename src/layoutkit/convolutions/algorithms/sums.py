@@ -125,7 +125,7 @@ class _Sums(Algorithm):
 
 
 def pixels_read(p: ConvProblem) -> int:
-    """Pixels of the input that an output pixel more reads."""
+    """Input pixels that one more output pixel adds to those that are read."""
     return prod(min(s, k) for s, k in zip(p.stride, p.kernel))
 
 
