@@ -180,16 +180,26 @@ LK_INLINE void shifted_end(const lk_shifted *l)
 }
 #endif
 
-/* The vector that begins `phase` bytes before `now`, which follows `before`. */
-LK_INLINE vi shifted(vi before, vi now, int phase)
+/* The vector that begins `phase` bytes before `now`, which follows `before`; `phase` is a multiple of `width`. */
+LK_INLINE vi shifted(vi before, vi now, int phase, const int width)
 {
 #if LK_VB > 16
-    const int at = LK_LANES - (phase + 3) / 4, bits = 8 * (-phase & 3);
-    vi order;
-    for (int i = 0; i < LK_LANES; i++)
-        order[i] = at + i;
+    static const int numbers[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                    16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+#ifdef __AVX512BW__
+    if (width == 2) {
+        typedef short half __attribute__((vector_size(LK_VB), may_alias));
+        half at;
+        for (short i = 0; i < 32; i++)
+            at[i] = i;
+        at += (short)(32 - phase / 2);
+        return (vi)_mm512_permutex2var_epi16((__m512i)before, (__m512i)at, (__m512i)now);
+    }
+#endif
+    const vi order = *(const vi *)(numbers + LK_LANES - (phase + 3) / 4);
     const vi low = __builtin_shuffle(before, now, order);
-    if (!bits)
+    const int bits = 8 * (-phase & 3);
+    if (width >= 4 || !bits)
         return low;
     typedef uint32_t vu __attribute__((vector_size(LK_VB)));
     const vi high = __builtin_shuffle(before, now, order + 1);

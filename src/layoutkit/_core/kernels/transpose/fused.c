@@ -18,20 +18,29 @@
 
 #include <string.h>
 
-enum { LINES = 2, LINE_BYTES = 64, AHEAD_BYTES = 8192, RING = 8 };
+enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 4096, CHUNK_BYTES = 128, RING = 8, BEFORE = MAX(LK_VB, LINE_BYTES) };
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
 
 _Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
+
+/* Where a column goes: the vector in which its run begins, and the byte in it (NULL: a pad of the source). If vectors are
+ * not shuffled, where it begins, and 0. */
+typedef struct {
+    char *at;
+    int64_t phase;
+} place;
 
 /* Columns that are moved together. */
 typedef struct {
     char *dst;         /* of the first row of the run */
     const int64_t *to; /* of the columns */
+    place *places;
     int cols;
     int64_t bytes; /* of the run */
     int follow;    /* if not 0, a column begins where the one `follow` columns before it ends */
-    char *before;  /* SHIFT: the last vector stored of each column; if columns follow, the first one too */
-    char *heads;
+    int gaps;      /* whether there are pads of the source */
+    char *before;  /* SHIFT: of each column, BEFORE bytes: the last vector, and one that waits to be stored */
+    char *heads;   /* SHIFT: if columns follow, the first vector of each one */
 } panel;
 
 /* The bits of the places of columns in their vectors: 0 if all begin with a vector. */
@@ -55,6 +64,19 @@ LK_INLINE int follows(const panel *p)
         if (p->to[i - by] == LK_NOWHERE || p->to[i] != p->to[i - by] + p->bytes)
             return 0;
     return by < p->cols ? by : 0;
+}
+
+/* Sets the places of columns. phases: what bits of addresses count. */
+LK_INLINE void place_columns(panel *p, int64_t phases)
+{
+    p->gaps = 0;
+    for (int i = 0; i < p->cols; i++) {
+        char *const at = p->dst + p->to[i];
+        const int gap = p->to[i] == LK_NOWHERE;
+        const int64_t phase = (intptr_t)at & phases;
+        p->places[i] = (place){gap ? NULL : at - phase, phase};
+        p->gaps |= gap;
+    }
 }
 
 /* A walk over the blocks of tasks: rows [j, j + count) of the panel that begins with `column`, in a step of the nest's
@@ -94,7 +116,7 @@ LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
 LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, const char *pads, int width,
                        int most, const char **from)
 {
-    int64_t offsets[LINES * LINE_BYTES];
+    int64_t offsets[LONG_LINES * LINE_BYTES];
     if (b->begins)
         b->rows = walk_to(&f->rows, b->j);
     walk_on(&f->rows, &b->rows, offsets, b->count);
@@ -104,6 +126,14 @@ LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const 
         from[r] = at == LK_NOWHERE ? pads : src + at;
     }
 }
+
+/* What is prefetched: the cells of blocks, in the order in which they are moved. */
+typedef struct {
+    blocks at;
+    int64_t blocks, cells; /* how many it has come to, and has prefetched */
+    int64_t row, chunk;    /* of the next cell of the last one of these blocks: its first row, and byte of a row */
+    int64_t bytes;         /* of a row */
+} prefetcher;
 
 #define PER_WIDTH "transpose/fused_width.inc"
 #include "common/widths.inc"
