@@ -1,0 +1,47 @@
+"""Runs of many cache lines, from anywhere in a line on: fused and joined transposes, panels and slabs, on every ISA."""
+
+import numpy as np
+import pytest
+from conftest import WHOLE_ISAS, using_isa
+from forced import check
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutkit.reorders.variants import VARIANTS
+
+STREAMED = sorted(name for name, variant in VARIANTS.items() if variant.stream)
+PAIRS = (("ab", "ba"), ("abc", "acb"), ("abc", "cba"), ("abc", "cab"), ("abc", "bac"), ("aBc4b", "cab"), ("aBc6b", "acb"),
+         ("abc", "aCb8c"), ("Abc16a", "cba"))  # fmt: skip
+MOST = 60_000  # bytes
+
+
+@st.composite
+def reorders(draw):
+    """Two layouts, a shape with one or two long dimensions, and bytes of an element."""
+    src, dst = draw(st.sampled_from(PAIRS))
+    width = draw(st.sampled_from((1, 2, 4, 8)))
+    rank = len(dst) if dst.islower() and dst.isalpha() else len(src)
+    shape = [draw(st.integers(1, 24)) for _ in range(rank)]
+    long = draw(st.integers(0, rank - 1))
+    others = width * int(np.prod(shape)) // shape[long]
+    shape[long] = draw(st.integers(1, max(1, MOST // others)))
+    return src, dst, tuple(shape), width
+
+
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@given(reorders(), st.sampled_from(STREAMED), st.integers(0, 15), st.integers(1, 2), st.sampled_from(("low", "high")))
+def test_any_run(isa, reorder, variant, at, threads, end):
+    src, dst, shape, width = reorder
+    with using_isa(isa):
+        check(shape, src, dst, f"u{width}", variant, threads, end, offset=at * width)
+
+
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 9, 15])
+def test_transposes_of_every_phase(at, width, isa):
+    """Rows of the destination begin everywhere in a line, and end there."""
+    with using_isa(isa):
+        for rows, columns in ((64 // width * 9 + 3, 41), (64 // width * 5, 23), (700 // width, 300 // width)):
+            for variant in ("fused x64", "fused x1024"):
+                check((rows, columns), "ab", "ba", f"u{width}", variant, end="high", offset=at * width)
