@@ -81,7 +81,7 @@ VARIANTS = {
     for v in (
         *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
         *(Variant(True, b) for b in _PANELS),
-        Variant(True, Blocking(0, 64, False, 1), slabs=True),
+        Variant(True, Blocking(0, 0, False, 1), slabs=True),
         *(Variant(True, b) for b in _FUSED),
         Variant(True, Blocking(1024, _RUN, False, 1, fused=True, joined=True)),
         Variant(False, Blocking(0, 64, False, 1), windows=True),

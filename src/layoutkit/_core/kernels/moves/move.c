@@ -12,6 +12,57 @@
 
 #include <string.h>
 
+enum { MAX_VECTORS_BYTES = 1024 }; /* for longer runs memcpy is worth a call */
+
+/* Runs of BYTES to twice as many bytes: the first and the last BYTES, which overlap. */
+#define SHORT_RUNS(BYTES) \
+    static void copy_from_##BYTES(const lk_move *m) \
+    { \
+        typedef char piece __attribute__((vector_size(BYTES), aligned(1), may_alias)); \
+        const int64_t last = m->n1 - BYTES, prefetch_bytes = m->prefetch_bytes; \
+        const char *s = m->src; \
+        char *d = m->dst; \
+        for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) { \
+            const piece a = *(const piece *)s, b = *(const piece *)(s + last); \
+            *(piece *)d = a; \
+            *(piece *)(d + last) = b; \
+            if (prefetch_bytes) \
+                __builtin_prefetch(s + prefetch_bytes, 0, 2); \
+        } \
+    }
+SHORT_RUNS(1) SHORT_RUNS(2) SHORT_RUNS(4) SHORT_RUNS(8) SHORT_RUNS(16)
+#if LK_VB > 16
+SHORT_RUNS(32)
+#endif
+#if LK_VB > 32
+SHORT_RUNS(64)
+#endif
+
+static void copy_short(const lk_move *m)
+{
+    const int64_t n = m->n1;
+#if LK_VB > 32
+    if (n >= 64)
+        copy_from_64(m);
+    else
+#endif
+#if LK_VB > 16
+    if (n >= 32)
+        copy_from_32(m);
+    else
+#endif
+    if (n >= 16)
+        copy_from_16(m);
+    else if (n >= 8)
+        copy_from_8(m);
+    else if (n >= 4)
+        copy_from_4(m);
+    else if (n >= 2)
+        copy_from_2(m);
+    else if (n)
+        copy_from_1(m);
+}
+
 /* n0 runs of n1 bytes. */
 void LK_NAME(copy_x8)(const lk_move *m)
 {
@@ -25,15 +76,13 @@ void LK_NAME(copy_x8)(const lk_move *m)
     } else if (m->stream && n >= 8 * LK_VB) {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
             stream_run(d, s, n);
-    } else if (n <= 4 * LK_VB) { /* a block of a blocked layout, a pixel of few channels */
+    } else if (n <= 2 * LK_VB) { /* a block of a blocked layout, a pixel of few channels */
+        copy_short(m);
+    } else if (n <= MAX_VECTORS_BYTES) {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) {
-            int64_t k = 0;
-            for (; k + LK_VB <= n; k += LK_VB)
+            for (int64_t k = 0; k + LK_VB < n; k += LK_VB)
                 copy_part(d + k, s + k, LK_VB);
-            if (k < n)
-                copy_part(d + k, s + k, (int)(n - k));
-            if (m->prefetch_bytes)
-                __builtin_prefetch(s + m->prefetch_bytes, 0, 2);
+            copy_part(d + n - LK_VB, s + n - LK_VB, LK_VB);
         }
     } else {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
