@@ -37,6 +37,21 @@ def test_any_run(isa, reorder, variant, at, threads, end):
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)
+@given(st.data())
+def test_runs_that_are_scattered(isa, data):
+    """The innermost dimension stays, the others are in any order."""
+    rank = data.draw(st.integers(3, 5))
+    order = "".join(data.draw(st.permutations("abcde"[: rank - 1])))
+    shape = [data.draw(st.integers(1, 9)) for _ in range(rank)]
+    shape[data.draw(st.integers(0, rank - 2))] = data.draw(st.integers(1, 60))
+    shape[-1] = data.draw(st.integers(3, max(4, min(300, MOST // int(np.prod(shape[:-1]))))))
+    width, threads = data.draw(st.sampled_from((1, 2, 4, 8))), data.draw(st.integers(1, 2))
+    last, offset = "abcde"[rank - 1], data.draw(st.integers(0, 15)) * width
+    with using_isa(isa):
+        check(tuple(shape), "abcde"[:rank], order + last, f"u{width}", "scattered", threads, "high", offset)
+
+
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("at", [0, 1, 3, 4, 9, 15])
 def test_transposes_of_every_phase(at, width, isa):

@@ -35,12 +35,13 @@ NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, pane
     "panels x256": (True, 0, 256, False, 1, True, False),
     "panels x1024": (True, 0, 1024, False, 1, True, False),
     "panels x256 by destination": (True, 0, 256, False, 2, True, False),
-    "slabs": (True, 0, 64, False, 1, False, True),
+    "slabs": (True, 0, 0, False, 1, False, True),
     "fused x64": (True, 64, 16384, False, 1, False, False),
     "fused x256": (True, 256, 16384, False, 1, False, False),
     "fused x1024": (True, 1024, 16384, False, 1, False, False),
     "joined": (True, 1024, 16384, False, 1, False, False),
     "windows": (False, 0, 64, False, 1, False, False),
+    "scattered": (True, 0, 0, False, 1, False, False),
 }
 
 
@@ -48,9 +49,10 @@ def test_names_are_stable():
     assert {name: (v.stream, *v.blocking[:5], v.slabs) for name, v in VARIANTS.items()} == NAMES
     assert list(VARIANTS) == list(NAMES)  # estimates prefer earlier ones
     assert all(v.blocking.phase == 0 for v in VARIANTS.values())
-    assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-5:-1]
+    assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-6:-2]
     assert [n for n, v in VARIANTS.items() if v.blocking.joined] == ["joined"]
     assert [n for n, v in VARIANTS.items() if v.windows] == ["windows"]
+    assert [n for n, v in VARIANTS.items() if v.blocking.scattered] == ["scattered"]
 
 
 def test_each_variant_has_a_name_of_its_own():

@@ -60,7 +60,7 @@ def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: fl
     if all(nest.family == "runs" for nest in nests):
         key = "runs"
     else:
-        key = variant.name if b.fused else "panels" if b.panel else _plain(variant)
+        key = variant.name if b.fused or b.scattered else "panels" if b.panel else _plain(variant)
     total = [*Counts(0, lines=more / LINE_BYTES)]
     for nest in nests:
         calls = prod(x.n for x in nest.loops)
@@ -77,6 +77,10 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
         return Counts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
     if nest.family == "runs" and nest.fused:
         return Counts(1, lines=n0 * n1 / LINE_BYTES, elements=nest.fused.rows.indices)
+    if nest.fused and nest.fused.strings:
+        strings = nest.fused.strings
+        runs, seams = nest.fused.rows.indices, strings.follows.count(None)
+        return Counts(1, rows=runs, lines=runs * strings.run / LINE_BYTES, ends=seams)
     lanes = max(1, vector // width)
     if nest.family == "gather" and not nest.valid and (width <= 8 or not nest.tile[1].src):
         return _of_gather(*nest.tile, width, lanes)

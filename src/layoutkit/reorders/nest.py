@@ -36,6 +36,14 @@ class Digits(NamedTuple):
         return prod(n for n, _ in self.digits)
 
 
+class Strings(NamedTuple):
+    """The strings that runs are scattered to, see lk_strings in transpose.h."""
+
+    run: int  # bytes
+    steps: tuple[tuple[int, int], ...]  # of each digit: strings, and parts of a string
+    follows: tuple[int | None, ...]  # of each string, that which begins where it ends
+
+
 class Fused(NamedTuple):
     """The loops of a tile: steps of columns are bytes in the destination, those of rows in the source. See lk_fused in
     transpose.h."""
@@ -45,6 +53,7 @@ class Fused(NamedTuple):
     panel: int  # columns
     unit: int  # rows of a task
     sizes: tuple[int, ...] = ()  # of runs, by the first digit of the rows
+    strings: Strings | None = None  # of scattered runs
 
 
 class Blocking(NamedTuple):
@@ -57,6 +66,7 @@ class Blocking(NamedTuple):
     panel: bool = False  # whether transposes pack panels in scratch; dst_run is then a minimum
     phase: int = 0  # bytes from a line boundary to where the destination begins
     fused: bool = False  # whether transposes are fused: src_run are the bytes of a panel, dst_run those of a long run
+    scattered: bool = False  # whether runs are scattered to strings in the order of the source
     joined: bool = False  # whether fused transposes are joined where columns are adjacent
 
 

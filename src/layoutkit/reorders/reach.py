@@ -29,7 +29,8 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
             _in_table(f.rows, f.sizes or (width * first.n,))
         )
         written = spans.of_steps([(x.n, x.dst) for x in nest.loops], 0)
-        written = written.plus(_in_table(f.columns, ((second.n - 1) * second.dst + width,)))
+        size = f.strings.run if f.strings else (second.n - 1) * second.dst + width
+        written = written.plus(_in_table(f.columns, (size,)))
         return read.at(nest.src), written.at(nest.dst)
     in0, out_d0, in1, out_s1 = nest.outer
     loops = [(x.n, x.dst) for x in nest.loops]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from . import fused
+from . import fused, scattered
 from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, directed, merge, ordered, step_of_parts
 from .nest import Blocking, Nest, Transpose
 
@@ -73,6 +73,8 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
     dst_loop = rest.pop() if rest else Loop(1, width, width)
     if dst_loop.src == dst_loop.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
         run = dst_loop.n * width
+        if blocking.scattered and (nests := scattered.nests(rest, run, src, dst)):
+            return nests
         if blocking.fused and run >= fused.MIN_RUN_BYTES and rest and rest[-1].dst == run:
             return fused.runs(rest, dst_loop, width, src, dst)
         if run not in WIDE_RUN_BYTES or run == width or not rest or rest[-1].dst != run:

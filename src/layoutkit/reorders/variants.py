@@ -30,6 +30,8 @@ class Variant(NamedTuple):
             return "windows"
         if b.joined:
             return "joined"
+        if b.scattered:
+            return "scattered"
         if b.fused:
             return f"fused x{b.src_run}"
         if b.panel:
@@ -47,6 +49,8 @@ class Variant(NamedTuple):
             return Description("vectors shuffled together of windows of the source")
         if b.joined:
             return Description("short runs joined to whole lines")
+        if b.scattered:
+            return Description("runs in the order of the source, joined to whole lines where they go")
         if b.fused:
             return Description(f"loops fused to long runs, {b.src_run} bytes of the source at a time")
         if b.panel:
@@ -85,6 +89,7 @@ VARIANTS = {
         *(Variant(True, b) for b in _FUSED),
         Variant(True, Blocking(1024, _RUN, False, 1, fused=True, joined=True)),
         Variant(False, Blocking(0, 64, False, 1), windows=True),
+        Variant(True, Blocking(0, 0, False, 1, scattered=True)),
     )
 }
 # Those for sources and destinations within the caches, where every other one is hardly ever faster.

@@ -41,7 +41,7 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(GEMM, gemm) X(GEMM_S16, gemm_s16) X(GEMM_GROUPS, gemm_groups) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) \
     X(DEPTHWISE_DOT, depthwise_dot) X(OUTER, outer) X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(PLANE_POOLING, plane_pooling) X(LRN, lrn) \
     X(EPILOGUE, epilogue) X(ELEMENTWISE, elementwise) X(COPY, copy) X(TRANSPOSE, transpose) X(GATHER, gather) \
-    X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
+    X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(SCATTER, scatter) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) X(WINOGRAD_OUT, winograd_out) \
     X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_EXPAND, winograd_expand) X(WINOGRAD_TAPS, winograd_taps) \
     X(POOLING_BACK, pooling_back) X(EXTENT, extent) X(MOMENTS, moments) X(SCALE, scale) X(SOFTMAX, softmax) X(REDUCE, reduce) \

@@ -30,11 +30,20 @@ cdef extern from "transpose/transpose.h" nogil:
         const char *orders
         const int8_t *lane_registers
         const char *pad_vectors
+    enum:
+        LK_MAX_STRINGS
+    ctypedef struct lk_strings:
+        int64_t run, count, parts
+        int64_t string_step[16]
+        int64_t part_step[16]
+        const int64_t *next "next"
+        const int64_t *before
     ctypedef struct lk_fused:
         lk_fused_loop columns, rows
         const int64_t *sizes
         int64_t period, panel, unit
         const char *pad
         lk_windows windows
+        lk_strings strings
     ctypedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *, char *, int64_t, int64_t,
                                  char *) noexcept nogil

@@ -56,11 +56,18 @@ typedef struct {
     int part;                     /* whether windows reach beyond that, or a vector beyond the destination */
 } lk_windows;
 typedef struct {
+    int64_t run, count, parts; /* bytes of a part, strings, parts of each */
+    int64_t string_step[LK_MAX_FUSED], part_step[LK_MAX_FUSED]; /* of each digit */
+    const int64_t *next;   /* of each string, that which begins where it ends; LK_NOWHERE: none does */
+    const int64_t *before; /* of each string, whether another one ends where it begins */
+} lk_strings;
+typedef struct {
     lk_fused_loop columns, rows;
     const int64_t *sizes; /* of runs, or NULL */
     int64_t period, panel, unit;
     const char *pad;
     lk_windows windows;
+    lk_strings strings;
 } lk_fused;
 enum { LK_MAX_FUSED_PANEL = 1024, LK_PANEL_PAD_BYTES = LK_MAX_FUSED_PANEL * 8 + 128 };
 enum { LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 + LK_PANEL_PAD_BYTES };
@@ -78,6 +85,12 @@ enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYT
  * rows.n[0] together have `period` bytes. A task is `unit` runs, with sizes a multiple of rows.n[0]; `panel` is not
  * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
 enum { LK_RUNS_BYTES = 8192 };
+
+/* Tasks of scattered runs, see scatter.c: run i, from(i) in the source, which is rows(i), goes to columns(i) in the
+ * destination. Both loops have the same digits, without tables. Of the digits one of the two steps is 0: of strings, or
+ * of parts, whose order is that of their digits. A string
+ * has a line's bytes at least. scratch: two lines for each of at most LK_MAX_STRINGS strings, aligned to 64 bytes. */
+enum { LK_MAX_STRINGS = 512 };
 
 /* Tasks of windows, see windows.c: the steps of the nest's loops. At each, rows.count elements that follow one another
  * in the destination come from where the table of `rows` says, or are `pad`. windows_of (windows.h) makes the windows of

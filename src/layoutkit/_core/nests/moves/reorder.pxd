@@ -39,6 +39,7 @@ cdef class Program(Reordering):
     cdef set_nest(self, int i, planned, bint stream, bint panels)
     cdef set_slab(self, Slab *s, slab, int last)
     cdef set_fused(self, lk_fused *f, lk_nest *nest, fused, family)
+    cdef set_strings(self, lk_fused *f, strings)
     cdef set_windows(self, lk_fused *f, int width, const lk_kernel *row)
     cdef set_digits(self, lk_fused_loop *loop, digits_and_table)
     cdef const int64_t *keep_int64(self, numbers)

@@ -16,14 +16,15 @@ import itertools
 import numpy as np
 
 from ...kernels cimport (
-    LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_NOWHERE, LK_PANEL, LK_RUNS, LK_TRANSPOSE, LK_WINDOWS,
+    LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_NOWHERE, LK_PANEL, LK_RUNS, LK_SCATTER,
+    LK_TRANSPOSE, LK_WINDOWS,
     lk_kernel,
 )
 from ...kernels.moves cimport LK_MAX_DIGITS, LK_MIN_DRAINED_BYTES, lk_drain, lk_drain_fn, lk_move, lk_move_fn
 from ...kernels.transpose cimport (
     LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE, LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS,
-    LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, lk_fused, lk_fused_fn,
-    lk_fused_loop, lk_nest, lk_panel_fn, lk_windows,
+    LK_MAX_STRINGS, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, lk_fused, lk_fused_fn,
+    lk_fused_loop, lk_nest, lk_panel_fn, lk_strings, lk_windows,
 )
 from ...ndarray cimport PyArray_DATA, import_array, ndarray
 from ...runtime.registry cimport best_row
@@ -53,7 +54,8 @@ cdef enum:
 
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
-           "joined": LK_JOINED, "runs": LK_RUNS, "windows": LK_WINDOWS}
+           "joined": LK_JOINED, "runs": LK_RUNS, "scatter": LK_SCATTER,
+           "windows": LK_WINDOWS}
 
 
 cdef double now(int threads) noexcept nogil:
@@ -167,12 +169,15 @@ cdef class Program(Reordering):
 
     cdef set_fused(self, lk_fused *f, lk_nest *nest, fused, family):
         """Set the loops of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
-        columns, rows, f.panel, f.unit, sizes = fused
+        columns, rows, f.panel, f.unit, sizes, strings = fused
         self.set_digits(&f.columns, columns)
         self.set_digits(&f.rows, rows)
         f.pad = self.pad
         while f.columns.table != NULL and f.columns.table[(f.columns.count - 1) % f.columns.n[0]] == LK_NOWHERE:
             f.columns.count -= 1  # pads at the end
+        if strings:
+            self.set_strings(f, strings)
+            return
         if f.unit <= 0 or not f.columns.count or not f.rows.count:
             raise ValueError(f"reorder: tasks of {f.unit} rows or columns, {f.columns.count} x {f.rows.count} of them")
         if family == "windows":
@@ -195,6 +200,25 @@ cdef class Program(Reordering):
         if not 0 < f.panel <= LK_MAX_FUSED_PANEL:
             raise ValueError(f"reorder: panels of {f.panel} columns, expected at most {LK_MAX_FUSED_PANEL}")
         nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
+
+    cdef set_strings(self, lk_fused *f, strings):
+        """Set the strings of scattered runs, and check that no place of a line that waits is beyond the scratch."""
+        cdef lk_strings *g = &f.strings
+        cdef int64_t last = 0, k
+        g.run, steps, follows = strings
+        g.count, g.parts = len(follows), 1
+        if f.rows.digits != f.columns.digits or len(steps) != f.rows.digits or not 0 < g.count <= LK_MAX_STRINGS:
+            raise ValueError(f"reorder: {g.count} strings, runs of {len(steps)} digits")
+        for k, (string_step, part_step) in enumerate(steps):
+            g.string_step[k], g.part_step[k] = string_step, part_step
+            last += (f.rows.n[k] - 1) * string_step
+            g.parts += (f.rows.n[k] - 1) * part_step
+            if f.rows.n[k] != f.columns.n[k] or string_step < 0 or part_step < 0:
+                raise ValueError(f"reorder: {f.rows.n[k]} steps of strings, {f.columns.n[k]} in the destination")
+        if g.run <= 0 or last >= g.count or g.run * g.parts < LINE_BYTES or not all(0 <= x < g.count for x in follows if x is not None):
+            raise ValueError(f"reorder: {last + 1} strings of runs of {g.run} bytes, {g.count} that follow others")
+        g.next = self.keep_int64([LK_NOWHERE if x is None else x for x in follows])
+        g.before = self.keep_int64([i in follows for i in range(g.count)])
 
     cdef set_windows(self, lk_fused *f, int width, const lk_kernel *row):
         """Make the windows of the table of a nest, for a row of their kernel."""

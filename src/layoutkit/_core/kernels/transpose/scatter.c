@@ -1,0 +1,127 @@
+/* Runs of the source in its order, scattered to strings of the destination.
+ *
+ *   dst[to(i) + k] = src[from(i) + k]     k < run, bytes; i: the indices of two loops of the same digits
+ *
+ * Memory is read fastest from its beginning to its end, and whole lines may be streamed anywhere. A string is one run of
+ * the destination, which some digits of i go on in, each step by one part of `run` bytes; the others tell the strings
+ * apart. The parts of a string come in its order, so that the last line of each, which is not complete yet, waits in
+ * `tails` for the next part.
+ *
+ * Edges: of a line in which one string ends and another one begins, the part that comes first waits in `seams` for the
+ * other one. Only where strings have no neighbour in the task, parts of lines are stored.
+ */
+#include "common/lines.h"
+#include "loops.h"
+
+/* A line that is put together: bytes a to b of it, from the same bytes at p. */
+#ifdef __AVX512BW__
+typedef __m512i line;
+LK_INLINE uint64_t bytes_to(int64_t b) { return b < LINE_BYTES ? (1ull << b) - 1 : ~0ull; }
+LK_INLINE line with_bytes(line v, const char *p, int64_t a, int64_t b)
+{
+    return _mm512_mask_loadu_epi8(v, bytes_to(b) & ~bytes_to(a), p);
+}
+LK_INLINE void store_bytes(char *p, line v, int64_t a, int64_t b)
+{
+    _mm512_mask_storeu_epi8(p, bytes_to(b) & ~bytes_to(a), v);
+}
+#else
+typedef struct {
+    char bytes[LINE_BYTES];
+} line;
+LK_INLINE line with_bytes(line v, const char *p, int64_t a, int64_t b)
+{
+    copy_line_part(v.bytes + a, p + a, (int)(MIN(b, LINE_BYTES) - a));
+    return v;
+}
+LK_INLINE void store_bytes(char *p, line v, int64_t a, int64_t b) { copy_line_part(p + a, v.bytes + a, (int)(b - a)); }
+#endif
+
+LK_INLINE void stream_line(char *p, const line *v)
+{
+    for (int k = 0; k < LINE_BYTES; k += LK_VB)
+        stream_vector(p + k, (const char *)v + k);
+}
+
+/* The strings of a task, and what waits: the last line of each, and that in which it begins. */
+typedef struct {
+    line *tails, *seams;
+    char *waits; /* whether a seam does */
+    const lk_strings *of;
+} waiting;
+
+/* Streams the seam where `string` begins, `at` bytes behind p, or lets a part of it wait: bytes [0, at) if `ends`, of the
+ * string before it, or the others. */
+LK_INLINE void put_seam(const waiting *w, int64_t string, char *p, line v, int64_t at, int ends)
+{
+    line *const seam = w->seams + string;
+    if (w->waits[string]) {
+        v = with_bytes(v, (const char *)seam, ends ? at : 0, ends ? LINE_BYTES : at);
+        stream_line(p, &v);
+    } else {
+        *seam = v;
+        w->waits[string] = 1;
+    }
+}
+
+/* Puts part `part` of a string. */
+LK_INLINE void put_part(const waiting *w, const char *s, char *d, int64_t string, int64_t part)
+{
+    const int64_t run = w->of->run, head = (intptr_t)d % LINE_BYTES, end = head + run;
+    const char *const from = s - head, *const begin = d - part * run;
+    char *to = d - head;
+    line v = part ? w->tails[string] : (line){};
+    int64_t k = 0;
+    v = with_bytes(v, from, head, end);
+    if (end >= LINE_BYTES) {
+        if (to >= begin)
+            stream_line(to, &v);
+        else if (w->of->before[string])
+            put_seam(w, string, to, v, begin - to, 0);
+        else
+            store_bytes(to, v, begin - to, LINE_BYTES);
+        for (k = LINE_BYTES; k + LINE_BYTES <= end; k += LINE_BYTES)
+            stream_line(to + k, (const line *)(from + k));
+        if (k < end)
+            v = with_bytes(v, from + k, 0, end - k);
+    }
+    if (part + 1 < w->of->parts) {
+        w->tails[string] = v;
+    } else if (k < end) {
+        const int64_t next = w->of->next[string];
+        if (next != LK_NOWHERE)
+            put_seam(w, next, to + k, v, end - k, 1);
+        else
+            store_bytes(to + k, v, 0, end - k);
+    }
+}
+
+void LK_NAME(scatter_x8)(const lk_nest *nest, const lk_fused *f, const char *src, char *dst, int64_t task, int64_t end,
+                         char *scratch)
+{
+    const lk_strings *const g = &f->strings;
+    char waits[LK_MAX_STRINGS];
+    const waiting w = {.tails = (line *)scratch, .seams = (line *)scratch + g->count, .waits = waits, .of = g};
+    const int64_t n = f->rows.n[0];
+    for (; task < end; task++) {
+        const char *s = src + nest->src + offset(nest, nest->s, task);
+        char *d = dst + nest->dst + offset(nest, nest->d, task);
+        int64_t at[LK_MAX_FUSED] = {0}, string = 0, part = 0;
+        memset(waits, 0, g->count);
+        for (int64_t i = 0; i < f->rows.count; i += n) {
+            for (int64_t j = 0; j < n; j++)
+                put_part(&w, s + j * f->rows.step[0], d + j * f->columns.step[0], string + j * g->string_step[0],
+                         part + j * g->part_step[0]);
+            for (int k = 1; k < f->rows.digits; k++) {
+                s += f->rows.step[k], d += f->columns.step[k], string += g->string_step[k], part += g->part_step[k];
+                if (++at[k] < f->rows.n[k])
+                    break;
+                s -= f->rows.n[k] * f->rows.step[k], d -= f->rows.n[k] * f->columns.step[k];
+                string -= f->rows.n[k] * g->string_step[k], part -= f->rows.n[k] * g->part_step[k];
+                at[k] = 0;
+            }
+        }
+    }
+}
+
+const lk_kernel LK_NAME(lk_rows_scatter)[] = {LK_ROW(LK_SCATTER, scatter_x8, "x8", LK_VB, 0, 0), LK_LAST_ROW};
