@@ -12,7 +12,7 @@ from math import prod
 from .loops import LINE_BYTES, Loop, cut, ordered
 from .nest import Digits, Fused, Nest, Strings
 
-MIN_RUN_BYTES = 16  # shorter ones are moved as elements
+MIN_RUN_BYTES = 64  # of shorter ones slabs take less time
 MAX_STRINGS = 256  # their lines stay in L1: at most LK_MAX_STRINGS of transpose.h
 LONG_BYTES = 4096  # the ends of strings of so many bytes hardly count
 TASK_BYTES = 1 << 20  # of a task, approximately, so that threads share them

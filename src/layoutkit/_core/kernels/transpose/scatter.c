@@ -47,12 +47,13 @@ LK_INLINE void stream_line(char *p, const line *v)
 typedef struct {
     line *tails, *seams;
     char *waits; /* whether a seam does */
-    const lk_strings *of;
-} waiting;
+    int64_t run, bytes; /* of a part, of a string */
+    const int64_t *next, *before;
+} strings;
 
-/* Streams the seam where `string` begins, `at` bytes behind p, or lets a part of it wait: bytes [0, at) if `ends`, of the
- * string before it, or the others. */
-LK_INLINE void put_seam(const waiting *w, int64_t string, char *p, line v, int64_t at, int ends)
+/* Streams the seam where a string begins, or lets a part of it wait: bytes [0, at) if `ends`, of the string before it, or
+ * the others. */
+LK_INLINE void put_seam(const strings *w, int64_t string, char *p, line v, int64_t at, int ends)
 {
     line *const seam = w->seams + string;
     if (w->waits[string]) {
@@ -64,60 +65,67 @@ LK_INLINE void put_seam(const waiting *w, int64_t string, char *p, line v, int64
     }
 }
 
-/* Puts part `part` of a string. */
-LK_INLINE void put_part(const waiting *w, const char *s, char *d, int64_t string, int64_t part)
+/* Puts the part of a string that is `done` bytes behind its beginning. */
+LK_INLINE void put_part(const strings *w, const char *s, char *d, int64_t string, int64_t done)
 {
-    const int64_t run = w->of->run, head = (intptr_t)d % LINE_BYTES, end = head + run;
-    const char *const from = s - head, *const begin = d - part * run;
+    const int64_t head = (intptr_t)d & (LINE_BYTES - 1), end = head + w->run;
+    const char *const from = s - head;
     char *to = d - head;
-    line v = part ? w->tails[string] : (line){};
-    int64_t k = 0;
+    line v = done ? w->tails[string] : (line){};
+    int64_t left = end;
     v = with_bytes(v, from, head, end);
     if (end >= LINE_BYTES) {
-        if (to >= begin)
+        if (head <= done)
             stream_line(to, &v);
-        else if (w->of->before[string])
-            put_seam(w, string, to, v, begin - to, 0);
+        else if (w->before[string])
+            put_seam(w, string, to, v, head - done, 0);
         else
-            store_bytes(to, v, begin - to, LINE_BYTES);
-        for (k = LINE_BYTES; k + LINE_BYTES <= end; k += LINE_BYTES)
+            store_bytes(to, v, head - done, LINE_BYTES);
+        int64_t k = LINE_BYTES;
+        for (; k + LINE_BYTES <= end; k += LINE_BYTES)
             stream_line(to + k, (const line *)(from + k));
-        if (k < end)
-            v = with_bytes(v, from + k, 0, end - k);
+        left -= k;
+        to += k;
+        v = with_bytes(v, from + k, 0, left);
     }
-    if (part + 1 < w->of->parts) {
+    if (done + w->run < w->bytes) {
         w->tails[string] = v;
-    } else if (k < end) {
-        const int64_t next = w->of->next[string];
+    } else if (left) {
+        const int64_t next = w->next[string];
         if (next != LK_NOWHERE)
-            put_seam(w, next, to + k, v, end - k, 1);
+            put_seam(w, next, to, v, left, 1);
         else
-            store_bytes(to + k, v, 0, end - k);
+            store_bytes(to, v, 0, left);
     }
 }
 
 void LK_NAME(scatter_x8)(const lk_nest *nest, const lk_fused *f, const char *src, char *dst, int64_t task, int64_t end,
                          char *scratch)
 {
-    const lk_strings *const g = &f->strings;
+    const lk_strings g = f->strings;
     char waits[LK_MAX_STRINGS];
-    const waiting w = {.tails = (line *)scratch, .seams = (line *)scratch + g->count, .waits = waits, .of = g};
-    const int64_t n = f->rows.n[0];
+    const strings w = {
+        .tails = (line *)scratch, .seams = (line *)scratch + g.count, .waits = waits,
+        .run = g.run, .bytes = g.run * g.parts, .next = g.next, .before = g.before,
+    };
+    const int64_t n = f->rows.n[0], count = f->rows.count, digits = f->rows.digits;
+    const int64_t s0 = f->rows.step[0], d0 = f->columns.step[0], string0 = g.string_step[0], done0 = g.part_step[0] * g.run;
     for (; task < end; task++) {
         const char *s = src + nest->src + offset(nest, nest->s, task);
         char *d = dst + nest->dst + offset(nest, nest->d, task);
-        int64_t at[LK_MAX_FUSED] = {0}, string = 0, part = 0;
-        memset(waits, 0, g->count);
-        for (int64_t i = 0; i < f->rows.count; i += n) {
+        int64_t at[LK_MAX_FUSED] = {0}, string = 0, done = 0;
+        memset(waits, 0, g.count);
+        for (int64_t i = 0; i < count; i += n) {
             for (int64_t j = 0; j < n; j++)
-                put_part(&w, s + j * f->rows.step[0], d + j * f->columns.step[0], string + j * g->string_step[0],
-                         part + j * g->part_step[0]);
-            for (int k = 1; k < f->rows.digits; k++) {
-                s += f->rows.step[k], d += f->columns.step[k], string += g->string_step[k], part += g->part_step[k];
-                if (++at[k] < f->rows.n[k])
+                put_part(&w, s + j * s0, d + j * d0, string + j * string0, done + j * done0);
+            for (int k = 1; k < digits; k++) {
+                const int64_t back = ++at[k] < f->rows.n[k] ? 0 : f->rows.n[k]; /* to the first value of the digit */
+                s += (1 - back) * f->rows.step[k];
+                d += (1 - back) * f->columns.step[k];
+                string += (1 - back) * g.string_step[k];
+                done += (1 - back) * g.part_step[k] * g.run;
+                if (!back)
                     break;
-                s -= f->rows.n[k] * f->rows.step[k], d -= f->rows.n[k] * f->columns.step[k];
-                string -= f->rows.n[k] * g->string_step[k], part -= f->rows.n[k] * g->part_step[k];
                 at[k] = 0;
             }
         }
