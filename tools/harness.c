@@ -142,6 +142,7 @@ static int check(const lk_kernel *k)
     case LK_PACK: return check_pack(k);
     case LK_PANEL: return check_panel(k);
     case LK_FUSED: case LK_JOINED: case LK_RUNS: return check_loops(k);
+    case LK_SCATTER: return check_scatter(k);
     case LK_DRAIN: return check_drain(k);
     case LK_WINDOWS: return check_windows(k);
     case LK_GEMM_S16: return 0; /* test_gemm_kernels.py */
