@@ -69,6 +69,11 @@ class Blocking(NamedTuple):
     scattered: bool = False  # whether runs are scattered to strings in the order of the source
     joined: bool = False  # whether fused transposes are joined where columns are adjacent
 
+    @property
+    def family(self) -> str:
+        """The family of kernels without which there is no such variant; empty if there always is one."""
+        return "joined" * self.joined or "scatter" * self.scattered
+
 
 class Transpose(NamedTuple):
     """Loops of which one is contiguous in the source and another one in the destination."""

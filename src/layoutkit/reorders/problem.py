@@ -188,10 +188,10 @@ class ReorderProblem(Problem):
                 return counted_windows(windows) if windows else None
             if variant.slabs:
                 return counted_slabs(slabs[0], self.width * prod(self.shape), written) if slabs else None
-            of, padded = nests(b if b.fused or b.scattered else VARIANTS["store allxall"].blocking)  # others have the same tiles
+            own = b.fused or b.scattered  # all others have the same tiles
+            of, padded = nests(b if own else VARIANTS["store allxall"].blocking)
             families = {nest.family for nest in of if nest.fused}
-            own = "joined" * b.joined or "scatter" * b.scattered
-            if (b.fused and not families) or (own and own not in families):  # as another variant does
+            if (b.fused and not families) or (b.family and b.family not in families):  # as another variant does
                 return None
             if families == {"runs"} and variant.name != "fused x1024":  # runs are the same in all fused variants
                 return None

@@ -1,7 +1,7 @@
-"""Scattered runs: read in the order of the source, and joined to whole lines in the strings that they go to. See scatter.c.
+"""Scattered runs: read in the order of the source, and joined to whole lines in strings of the destination.
 
-A string is a run of the destination of many runs of the source. As many strings as possible are written side by side,
-so that the source is read from its beginning to its end, or in long pieces.
+A string is a run of the destination that many runs of the source go to, see scatter.c. As many strings as possible are
+written side by side, so that the source is read from its beginning to its end, or in long pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ def nests(rest: Sequence[Loop], run: int, src: int, dst: int) -> list[Nest]:
     """Nests of runs of `run` bytes, contiguous on both sides, at every step of `rest`; none if there are no strings."""
     parts, others = _parts(rest, run)
     size = run * prod(x.n for x in parts)
-    if run < MIN_RUN_BYTES or not parts or size < LINE_BYTES or any(x.src <= 0 or x.dst <= 0 or x.offsets for x in rest):
+    if (
+        run < MIN_RUN_BYTES
+        or not parts
+        or size < LINE_BYTES
+        or any(x.src <= 0 or x.dst <= 0 or x.offsets for x in rest)
+    ):
         return []
     side, outer = _side_by_side(parts, others, size)
     if len(parts) + len(side) > MAX_DIGITS:
@@ -54,8 +59,10 @@ def _parts(rest: Sequence[Loop], run: int) -> tuple[list[Loop], list[Loop]]:
 
 
 def _side_by_side(parts: Sequence[Loop], others: Sequence[Loop], size: int) -> tuple[list[Loop], list[Loop]]:
-    """The loops of strings that are written side by side, and those around them: the former are within those of parts in
-    the source; or they go on where a string of `size` bytes, a short one, ends."""
+    """The loops of strings that are written side by side, and those around them.
+
+    The former are within those of parts in the source; or they go on where a string of `size` bytes, a short one, ends.
+    """
     side = [x for x in others if x.src < parts[-1].src]
     while size < LONG_BYTES and prod(x.n for x in side) < MAX_STRINGS:
         loop = next((x for x in others if x.dst == size), None)
@@ -94,6 +101,6 @@ def _nest(loops: tuple[Loop, ...], parts: Sequence[Loop], side: Sequence[Loop], 
     digits = sorted(steps, key=lambda x: x.src)
     begins = {at: i for i, at in enumerate(starts)}
     follows = tuple([begins.get(at + run * count) for at in starts])
-    read, written = (Digits(tuple([(x.n, x[k]) for x in digits])) for k in (1, 2))
+    read, written = (Digits(tuple([(x.n, (x.src, x.dst)[k]) for x in digits])) for k in (0, 1))
     fused = Fused(written, read, 1, 1, strings=Strings(run, tuple([steps[x] for x in digits]), follows))
     return Nest("scatter", 8, loops, (Loop(run, 1, 1), Loop(count * strings, 0, 0)), src, dst, fused=fused)
