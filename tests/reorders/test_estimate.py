@@ -9,7 +9,14 @@ from strategies import strided_pairs
 from layoutkit.choosing.machine import caches, last_level_cache
 from layoutkit.reorders import problem as problems
 from layoutkit.reorders.costs import COSTS, INNER, MEMORY, SHARED
-from layoutkit.reorders.estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
+from layoutkit.reorders.estimate import (
+    counted_slabs,
+    counted_tiles,
+    counted_windows,
+    level_of,
+    repeated_bytes,
+    seconds_of,
+)
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Nest
 from layoutkit.reorders.problem import ReorderProblem
@@ -67,12 +74,33 @@ def test_pads_are_written_too():
 
 
 def test_slabs_whose_runs_end_within_lines_take_longer():
-    def seconds(run, pitch):
+    def seconds(run, pitch, inside=100.0):
         out = Nest("copy", 8, (Loop(64, 4096, pitch),), (Loop(4, 1024, 1 << 20), Loop(run, 1, 1)), 0, 0)
         slab = Slab((), (), (), (), 0, 0, (), (), 1 << 14, out, Runs(1024, ()), True)
-        return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20, 1 << 20))
+        return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20, 1 << 20, inside))
 
     assert seconds(1024, 1024) < seconds(1000, 1024) and seconds(1024, 1024) < seconds(1024, 1040)
+    assert seconds(1024, 1024) < seconds(1024, 1024, 200.0)
+
+
+def test_parts_of_lines_that_several_nests_write_take_longer():
+    def seconds(*runs, pitch=256):
+        """Of nests that each write one of the runs (first byte, bytes) of each pitch."""
+        nests = [Nest("copy", 8, (), (Loop(1 << 16, pitch, pitch), Loop(n, 1, 1)), at, at) for at, n in runs]
+        return seconds_of(MEMORY, *counted_tiles(nests, 64, VARIANTS["store allxall"], 2 * repeated_bytes(nests)))
+
+    assert seconds((0, 128), (128, 128)) > 1.3 * seconds((0, 256))
+    assert seconds((0, 16), (16, 16), pitch=32) > 1.3 * seconds((0, 32), pitch=32)
+
+
+def test_runs_of_the_source_that_are_far_apart_take_longer():
+    near, far = (
+        Nest("transpose", 32, (), (Loop(64, 4, 1 << 20), Loop(1 << 14, step, 4)), 0, 0) for step in (320, 1 << 12)
+    )
+    variant = VARIANTS["stream allx64"]
+    assert seconds_of(MEMORY, *counted_tiles([near], 64, variant)) < seconds_of(
+        MEMORY, *counted_tiles([far], 64, variant)
+    )
 
 
 def test_in_the_inner_caches_calls_and_vectors_count():

@@ -15,9 +15,9 @@ class Counts(NamedTuple):
     """What nests of tiles move."""
 
     calls: float  # of kernels
-    rows: float = 0  # of copies, and those that fused and joined tiles store one by one
+    rows: float = 0  # of copies, and those that fused and joined tiles store one by one; lines of far runs
     lines: float = 0  # of copies; beyond the inner caches, of the whole destination as well
-    ends: float = 0  # rows of copies that end within a line; those of fused tiles that are shorter than 16 bytes
+    ends: float = 0  # rows of copies, and those of fused tiles and scattered runs, that end within a line
     elements: float = 0  # gathered one by one, and runs that are put one after another
     vectors8: float = 0  # loaded and stored by full tiles of 8-bit elements
     vectors16: float = 0
@@ -28,6 +28,7 @@ class Counts(NamedTuple):
     tails32: float = 0
     tails64: float = 0
     near: float = 0  # elements of gathers that are within a line of the one before in the source
+    far: float = 0  # runs of the source that are not near the one before
 
 
 class SlabCounts(NamedTuple):
@@ -36,6 +37,7 @@ class SlabCounts(NamedTuple):
     lines: float
     pieces: float  # contiguous parts that are read
     partial: float  # runs of the destination that end within lines
+    inside: float  # nanoseconds of assembling all slabs in the caches
 
 
 class WindowCounts(NamedTuple):
@@ -49,47 +51,65 @@ class WindowCounts(NamedTuple):
 
 COSTS: dict[str, dict[str, Counts | SlabCounts | WindowCounts]] = {
     INNER: {
-        "fused x1024": Counts(56.1, 2.38, 1.56, 4.06, 2.45, 0, 0, 0, 0, 2, 1.87, 1.29, 0.818),
-        "joined": Counts(13.7, 0.259, 2.14, 0.224, 2.07, 1.66, 1.56, 0.985, 0.991, 0.758, 0.824, 0.834, 0.728),
-        "runs": Counts(56.1, 0, 1.3, 0, 2.8),
+        "fused x1024": Counts(27.2, 1.38, 0, 3.89, 1.36, 0, 0, 0, 0, 2.33, 1.64, 1.91, 2.23),
+        "joined": Counts(9.49, 0.378, 3.06, 0.436, 5.58, 2.16, 2.43, 1.13, 1.07, 0.33, 0.902, 0.666, 0.736, 0, 0.876),
+        "runs": Counts(51.3, 0.707, 0.759, 0, 3.43),
         "store lines": Counts(
-            5.5, 0.298, 0.851, 0.791, 0.35, 0.962, 0.987, 0.696, 0.671, 0.47, 0.492, 0.681, 0.779, 0.25
+            4.31, 0.139, 0.55, 0.547, 0.334, 1, 1.38, 0.831, 0.675, 0.5, 0.419, 0.805, 0.699, 0.593, 0.302
         ),
-        "store runs ahead": Counts(5.62, 0.2, 0.83, 0.89, 0.35, 0.91, 0.91, 0.64, 0.61, 0.44, 0.43, 0.59, 0.54, 0.25),
+        "store runs ahead": Counts(
+            5.65, 0.0704, 0.555, 0.645, 0.323, 1.02, 1.26, 0.703, 0.528, 0.468, 0.382, 0.644, 0.492, 0.301, 0.208
+        ),
         "store whole": Counts(
-            5.87, 0.111, 0.812, 0.983, 0.35, 0.852, 0.882, 0.613, 0.551, 0.438, 0.428, 0.576, 0.524, 0.25
+            5.74, 0.0232, 0.57, 0.748, 0.322, 0.997, 1.26, 0.692, 0.521, 0.474, 0.39, 0.627, 0.483, 0.239, 0.144
         ),
-        "windows": WindowCounts(0.343, 1.07, 0.726, 1.87),
+        "windows": WindowCounts(0.292, 0.491, 0.739, 1.62),
     },
     SHARED: {
-        "fused x1024": Counts(90.3, 2.37, 0, 4.6, 1.76, 0, 0, 0, 0, 1.88, 1.79, 0.921, 0.455),
-        "joined": Counts(18.1, 0.0547, 1.19, 0, 2.24, 1.19, 1.05, 0.411, 0.35, 0.702, 0.687, 0.591, 0.518),
-        "runs": Counts(90.3, 0, 0.65, 0, 2.8),
-        "store lines": Counts(5.94, 0.346, 0.63, 0.84, 0.4, 1.18, 0.992, 0.668, 0.598, 0.46, 0.462, 0.657, 0.676, 0.27),
-        "store runs ahead": Counts(5.99, 0.26, 0.63, 0.98, 0.4, 1.21, 0.91, 0.56, 0.49, 0.43, 0.41, 0.56, 0.53, 0.27),
-        "store whole": Counts(
-            6.08, 0.176, 0.61, 1.04, 0.4, 1.14, 0.899, 0.564, 0.485, 0.435, 0.415, 0.565, 0.535, 0.27
+        "fused x1024": Counts(34.5, 0, 1.75, 4.82, 0.267, 0, 0, 0, 0, 2.19, 1.28, 1.25, 0.658, 0, 0.787),
+        "joined": Counts(9.63, 0.0216, 1.76, 0.408, 4.29, 1.21, 0.925, 0.3, 0.465, 0.843, 0.6, 0.577, 0.253, 0, 0.0421),
+        "runs": Counts(30.8, 1.05, 0.351, 0, 3.63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0048),
+        "store lines": Counts(
+            6.76, 0.388, 0.546, 0.653, 0.703, 1.52, 0.855, 0.767, 0.771, 0.497, 0.377, 0.558, 0.352, 0.133, 0.298
         ),
-        "windows": WindowCounts(0.728, 0.886, 0.897, 1.67),
+        "store runs ahead": Counts(
+            6.68, 0.333, 0.531, 0.751, 0.601, 1.55, 0.991, 0.598, 0.587, 0.488, 0.347, 0.509, 0.451, 0.135, 0.254
+        ),
+        "store whole": Counts(
+            7.04, 0.318, 0.515, 0.764, 0.499, 1.72, 0.942, 0.622, 0.612, 0.449, 0.341, 0.496, 0.357, 0.138, 0.26
+        ),
+        "windows": WindowCounts(0.228, 3.44, 1.04, 1.68),
     },
     MEMORY: {
-        "fused x1024": Counts(118, 3.64, 0, 5.92, 4.26, 0, 0, 0, 0, 1.74, 1.14, 0.375, 0),
-        "fused x256": Counts(111, 3.98, 0, 6.37, 4.21, 0, 0, 0, 0, 1.58, 1.1, 0.463, 0),
-        "fused x64": Counts(105, 4.92, 0, 7.39, 3.89, 0, 0, 0, 0, 1.61, 1.28, 0.539, 0),
-        "joined": Counts(28.3, 0, 2.64, 0.613, 5.9, 1.19, 0.754, 0.52, 0.561, 0.362, 0.641, 0.538, 0.399),
-        "panels": Counts(31.7, 0.635, 1.64, 4.69, 0.9, 2.39, 1.93, 1.43, 1.03, 0.69, 0.97, 1.46, 1.82, 0.25),
-        "runs": Counts(100, 0, 1.47, 0, 1.2),
-        "scattered": Counts(30, 1, 1.2, 10),
-        "slabs": SlabCounts(5.49, 1.37, 25.6),
-        "store lines": Counts(20.2, 2.2, 1.88, 2.63, 0.9, 3.97, 3.87, 2.36, 1.93, 1.31, 1.36, 2.22, 2.79, 0.25),
-        "store lines ahead": Counts(25, 1.22, 1.85, 3.62, 0.9, 3.16, 3.29, 2.22, 1.8, 1.35, 1.42, 2.2, 2.47, 0.25),
-        "store runs ahead": Counts(22.2, 0.731, 1.89, 4.19, 0.9, 2.69, 2.78, 1.49, 1.33, 1.13, 1.27, 1.92, 2.54, 0.25),
-        "store whole": Counts(23.6, 1.02, 1.84, 3.9, 0.9, 3.14, 3, 1.55, 1.37, 1.1, 1.21, 1.84, 2.48, 0.25),
-        "stream lines": Counts(15.3, 2.26, 1.54, 3.16, 0.9, 3.87, 3.6, 2.11, 1.62, 1.26, 1.44, 2.15, 2.94, 0.25),
-        "stream lines ahead": Counts(21.4, 0.918, 1.51, 4.57, 0.9, 3.08, 2.9, 1.93, 1.47, 1.28, 1.47, 2.14, 2.76, 0.25),
-        "stream runs ahead": Counts(16.2, 0.624, 1.58, 4.97, 0.9, 2.64, 2.57, 1.44, 1.31, 1.11, 1.34, 1.89, 2.61, 0.25),
-        "stream whole": Counts(19.5, 1.54, 1.47, 3.92, 0.9, 3.13, 2.97, 1.58, 1.43, 1.07, 1.28, 1.87, 2.63, 0.25),
+        "fused x1024": Counts(68.3, 0.825, 1.27, 5.21, 0.884, 0, 0, 0, 0, 2.65, 1.93, 1.52, 1.37, 0, 0.246),
+        "fused x256": Counts(91.8, 2.35, 0, 4.47, 1.76, 0, 0, 0, 0, 2.3, 1.92, 1.52, 1.43, 0, 0.164),
+        "fused x64": Counts(92.4, 4.21, 0, 4.76, 1.03, 0, 0, 0, 0, 2.16, 1.44, 1.34, 1.54),
+        "joined": Counts(40.9, 0.176, 1.89, 0.0117, 5, 1.72, 1.43, 0.893, 0.774, 0.349, 0.243, 0.533, 1.08, 0, 1.29),
+        "panels": Counts(27.6, 0, 1.86, 4, 2.68, 3.11, 2.35, 1.89, 1.54, 1.15, 1.28, 1.43, 1.9, 0.25, 0.658),
+        "runs": Counts(246, 2.63, 0, 0, 5.72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0878),
+        "scattered": Counts(0, 1.93, 1.29, 0.597, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.824),
+        "slabs": SlabCounts(2.64, 0.273, 53.7, 1.35),
+        "store lines": Counts(
+            3.74, 0.206, 3.12, 3.21, 1.18, 6.03, 5.21, 3.47, 3.07, 0.718, 1.48, 1.67, 2.08, 0.25, 1.29
+        ),
+        "store lines ahead": Counts(
+            5.15, 0.177, 3.14, 3.3, 1.57, 4.6, 4.09, 3.04, 2.56, 0.763, 1.54, 1.55, 2.15, 0.25, 0.916
+        ),
+        "store runs ahead": Counts(
+            5.68, 0.0774, 3.28, 3.7, 0.9, 3.72, 2.99, 1.9, 1.85, 0.749, 1.11, 1.56, 1.85, 0.25, 0.608
+        ),
+        "store whole": Counts(
+            5.61, 0.123, 3.25, 3.36, 0.9, 4.42, 3.78, 2.41, 2.43, 0.654, 1.05, 1.35, 1.46, 0.25, 0.921
+        ),
+        "stream lines": Counts(16.4, 0, 1.57, 4.77, 0.9, 4.45, 1.73, 1.94, 1.87, 0.665, 1.69, 1.19, 0.433, 0.25, 0.489),
+        "stream lines ahead": Counts(
+            15.7, 0, 1.57, 4.57, 1.33, 3.15, 1.42, 1.4, 1.3, 0.681, 1.7, 1.34, 0.856, 0.25, 0.422
+        ),
+        "stream runs ahead": Counts(
+            14.5, 0, 1.53, 4.79, 0.9, 3.41, 1.37, 1.4, 1.65, 0.701, 1.53, 1.51, 1.24, 0.25, 0.31
+        ),
+        "stream whole": Counts(15.7, 0, 1.56, 4.72, 0.9, 4.09, 1.62, 1.84, 2.15, 0.684, 1.48, 1.31, 0.958, 0.25, 0.413),
     },
 }
 
-LEAST_LINE_NS = {INNER: 0.7, SHARED: 0.7, MEMORY: 0.8}  # less than a line of the destination takes by any of these
+LEAST_LINE_NS = {INNER: 0.5, SHARED: 0.5, MEMORY: 0.8}  # less than a line of the destination takes by any of these

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import mul
 
 from ..choosing.machine import caches, last_level_cache
 from ..choosing.machine_profile import scale
@@ -18,11 +19,12 @@ from .costs import COSTS, INNER, MEMORY, SHARED, Counts, SlabCounts, WindowCount
 from .loops import LINE_BYTES, Loop
 from .nest import Nest
 from .slabs import Slab
-from .variants import Variant
+from .variants import VARIANTS, Variant
 from .windows import WindowSteps
 
 MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
 SHORT_ROW = 8  # elements: gathers go by columns where rows are shorter
+_INSIDE = VARIANTS["store allxall"]  # how slabs are assembled
 TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
@@ -47,10 +49,17 @@ def seconds_of(level: str, key: str, counts: Sequence[float]) -> float:
     return 1e-9 * sum(n * cost * by for n, cost, by in zip(counts, costs, scales(level, key, costs._fields)))
 
 
-def _plain(variant: Variant) -> str:
-    b, store = variant.blocking, "stream" if variant.stream else "store"
+def _plain(variant: Variant, nests: Sequence[Nest], vector: int) -> str:
+    b, store = variant.blocking, "stream" if variant.stream and _streams(nests, vector) else "store"
     runs = "lines" if b.dst_run == LINE_BYTES else "runs"
     return f"{store} {runs} ahead" if b.prefetch else f"{store} {runs if b.dst_run else 'whole'}"
+
+
+def _streams(nests: Sequence[Nest], vector: int) -> bool:
+    """Whether the tiles of the largest nest can be streamed: transposes are stored where rows begin within vectors."""
+    largest = max(nests, key=lambda nest: prod(x.n for x in (*nest.loops, *nest.tile)))
+    rows = (*largest.loops, largest.tile[0])
+    return largest.family != "transpose" or all(x.dst % vector == 0 for x in rows) or largest.tile[1].n < vector
 
 
 def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: float = 0) -> tuple[str, Counts]:
@@ -60,23 +69,62 @@ def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant, more: fl
     if all(nest.family == "runs" for nest in nests):
         key = "runs"
     else:
-        key = variant.name if b.fused or b.scattered else "panels" if b.panel else _plain(variant)
+        key = variant.name if b.fused or b.scattered else "panels" if b.panel else _plain(variant, nests, vector)
     total = [*Counts(0, lines=more / LINE_BYTES)]
     for nest in nests:
         calls = prod(x.n for x in nest.loops)
-        for i, n in enumerate(_of_tile(nest, vector)):
+        for i, n in enumerate(_of_tile(nest, vector)._replace(far=_far_runs(nest))):
             total[i] += calls * n
     return key, Counts(*total)
+
+
+def repeated_bytes(nests: Sequence[Nest]) -> float:
+    """Bytes of lines of the destination that are brought once more, since several nests write parts of them."""
+    if len(nests) == 1 or any(nest.fused for nest in nests):
+        return 0
+    repeated = 0.0
+    for nest in nests:
+        run, runs, step = nest.bits // 8, 1, 0  # of the destination: bytes of each, their number, from one to the next
+        for loop in sorted((*nest.loops, *nest.tile), key=lambda x: abs(x.dst)):
+            if runs == 1 and abs(loop.dst) == run:
+                run *= loop.n
+            elif loop.n > 1:
+                step = step or abs(loop.dst)
+                runs *= loop.n
+        repeated += runs * min(max(step - run, 0), LINE_BYTES)
+    return repeated
+
+
+def _far_runs(nest: Nest) -> int:
+    """How many runs of the source a call of a nest's kernel reads that are not near the one before."""
+    columns, rows = nest.tile
+    if nest.family in ("copy", "runs"):
+        run, count, step = rows.n, columns.n, columns.src
+        if nest.fused:
+            (_, step), *_ = nest.fused.rows.digits
+            run, count = columns.n, nest.fused.rows.indices
+    elif nest.fused and not nest.fused.strings:
+        (_, step), *_ = nest.fused.rows.digits
+        run, count = columns.n * nest.bits // 8, nest.fused.rows.indices
+    elif nest.bits > 64:
+        run, count, step = nest.bits // 8, columns.n * rows.n, rows.src
+    elif nest.family == "transpose":
+        run, count, step = columns.n * nest.bits // 8, rows.n, rows.src
+    else:
+        return 0
+    return count if abs(step) > run + 2 * LINE_BYTES else 0
 
 
 def _of_tile(nest: Nest, vector: int) -> Counts:
     """Counts of a call of a nest's kernel."""
     (n0, *_), (n1, *_) = nest.tile
     width = nest.bits // 8
-    if nest.family == "copy":
-        return Counts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
+    if nest.family in ("copy", "fill"):
+        whole, rest = divmod(n1 * width, LINE_BYTES)
+        return Counts(1, n0, n0 * whole, n0 * (rest > 0))
     if nest.family == "runs" and nest.fused:
-        return Counts(1, lines=n0 * n1 / LINE_BYTES, elements=nest.fused.rows.indices)
+        lines = n0 * n1 / LINE_BYTES
+        return Counts(1, rows=lines * (_far_runs(nest) > 0), lines=lines, elements=nest.fused.rows.indices)
     if nest.fused and nest.fused.strings:
         strings = nest.fused.strings
         runs, seams = nest.fused.rows.indices, strings.follows.count(None)
@@ -91,8 +139,8 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
     if nest.family == "joined":
         return _of_joined(n0, n1, width, lanes)
     if nest.fused:  # runs of the destination are stored one by one
-        stored = {"ends" if n1 * width < 16 else "rows": n0 * -(-n1 // lanes)}
-        return Counts(1, **stored)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
+        ends = n0 * _partial_lines(nest, n1 * width)
+        return Counts(1, rows=n0 * -(-n1 // lanes), ends=ends)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
     if _fills_vectors(nest, lanes, vector):
         kind, count = "vectors" if width <= 2 else "tails", 2 * n0 * n1 / lanes
     elif nest.valid and n1 * width <= 16:  # each row of the destination is a lane of a vector
@@ -103,6 +151,16 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
         lanes = 16 // width if width <= 2 else lanes  # in tiles of 16 bytes each way
         kind, count = "tails", -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0
     return Counts(1)._replace(**{f"{kind}{8 * width}": count})
+
+
+def _partial_lines(nest: Nest, run: int) -> int:
+    """How many lines of a column's run in the destination are stored in part by a fused nest. See fused.c."""
+    digits = nest.fused.columns.digits if nest.fused else ()
+    if run % LINE_BYTES == 0 and all(step % LINE_BYTES == 0 for _, step in digits):
+        return 0
+    if run > 2 * LINE_BYTES and any(step == run for _, step in digits):  # columns join where they follow one another
+        return 0
+    return 2 if run > LINE_BYTES else 1
 
 
 def _of_gather(rows: Loop, row: Loop, width: int, lanes: int) -> Counts:
@@ -147,12 +205,20 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
     return 2 <= short <= MAX_INTERLEAVED or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
 
 
-def counted_slabs(slab: Slab, read: int, written: int) -> tuple[str, SlabCounts]:
-    """Counts of slabs like this one, which read and write so many bytes in all."""
+def moved_ns(nests: Sequence[Nest], vector: int) -> float:
+    """Nanoseconds of tiles within the inner caches, on the machine whose `scale` is 1."""
+    return sum(map(mul, counted_tiles(nests, vector, _INSIDE)[1], COSTS[INNER]["store whole"]))
+
+
+def counted_slabs(slab: Slab, read: int, written: int, inside: float) -> tuple[str, SlabCounts]:
+    """Counts of slabs like this one, which read and write so many bytes in all; `inside`: nanoseconds of assembling
+    each."""
     run = slab.out.tile[1].n
     aligned = run % LINE_BYTES == 0 and all(x.dst % LINE_BYTES == 0 for x in slab.out.loops)
     run *= TAILED_SLABS if any(x.dst == run for x in slab.boxes) else 1
-    return "slabs", SlabCounts(written / LINE_BYTES, read / slab.reads.bytes, 0 if aligned else written / run)
+    count = written / (slab.out.tile[1].n * prod(x.n for x in slab.out.loops))
+    partial = 0 if aligned else written / run
+    return "slabs", SlabCounts(written / LINE_BYTES, read / slab.reads.bytes, partial, count * inside)
 
 
 def counted_windows(of: WindowSteps) -> tuple[str, WindowCounts]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,14 @@ from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from ..memory.spans import of_array
 from .box import Box
-from .costs import INNER, LEAST_LINE_NS, MEMORY
-from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, seconds_of
+from .costs import COSTS, INNER, LEAST_LINE_NS, MEMORY
+from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, moved_ns, repeated_bytes, seconds_of
 from .features import reorder_features
 from .loops import LINE_BYTES, SINGLE_STEP, Loop
 from .nest import Blocking, Nest
-from .nests import copy_nests
+from .nests import copy_nests, fill_nests
 from .pieces import Side, pieces
-from .program import Transfer, program, vector_bytes
+from .program import Transfer, program, slab_nests, vector_bytes
 from .slabs import slabs_of
 from .variants import CACHED_VARIANTS, VARIANTS, Variant
 from .views import Strides, as_arrays, by_strides, extent_of
@@ -180,6 +181,14 @@ class ReorderProblem(Problem):
             every = Loop(prod(self.shape), self.width, self.width)
             return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set()
 
+        def inside() -> float:
+            """Nanoseconds of assembling a slab."""
+            steps = window_steps(slabs[0].shape, slabs[0].source, slabs[0].buffer, self.width)
+            of, _ = slab_nests(slabs[0], self.width, vector, VARIANTS["slabs"].blocking)
+            if steps and of[0].family == "windows":
+                return sum(map(mul, counted_windows(steps)[1], COSTS[INNER]["windows"]))
+            return moved_ns(of, vector)
+
         def count(variant: Variant) -> tuple[str, Sequence[float]] | None:
             b = variant.blocking
             if level != MEMORY and variant.name not in CACHED_VARIANTS:
@@ -187,7 +196,7 @@ class ReorderProblem(Problem):
             if variant.windows:
                 return counted_windows(windows) if windows else None
             if variant.slabs:
-                return counted_slabs(slabs[0], self.width * prod(self.shape), written) if slabs else None
+                return counted_slabs(slabs[0], self.width * prod(self.shape), written, inside()) if slabs else None
             own = b.fused or b.scattered  # all others have the same tiles
             of, padded = nests(b if own else VARIANTS["store allxall"].blocking)
             families = {nest.family for nest in of if nest.fused}
@@ -198,6 +207,9 @@ class ReorderProblem(Problem):
             more = (read + written) / 2
             if level == MEMORY and not variant.stream:  # what is written is read before
                 more = (read + 2 * written) / 3
+            if level == MEMORY:  # and once more if others write the rest of it, then or before
+                of = [*of, *fill_nests(self.shape, full, sides[1], self.width, padded)]
+                more += 2 * repeated_bytes(of)
             if level == INNER:  # the pads that nests do not write with elements
                 some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
                 more = self.width * (prod(full) - prod(self.shape)) * some

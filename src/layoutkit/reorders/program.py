@@ -14,7 +14,7 @@ from ..memory import spans
 from ..memory.spans import Span
 from . import reach
 from .box import Box
-from .nest import Nest
+from .nest import Blocking, Nest
 from .nests import copy_nests, fill_nests
 from .slabs import Slab, slabs_of
 from .tiles import rows_are_adjacent
@@ -116,6 +116,14 @@ def suits_alignment(name: str, t: Transfer) -> bool:
     return all(n.fused or n.family == "copy" or rows_are_adjacent(*n.tile, n.bits // 8) for n in moves)
 
 
+def slab_nests(slab: Slab, width: int, vector: int, blocking: Blocking) -> tuple[list[Nest], set[int]]:
+    """The nests that assemble a slab, and the dimensions whose pads they also write."""
+    windows = window_nests(slab.shape, slab.source, slab.buffer, width)
+    if windows and scattered(windows[0][0]):
+        return windows
+    return copy_nests(slab.shape, slab.source, slab.buffer, width, vector, blocking)
+
+
 @lru_cache(8)
 def vector_bytes(isa: str) -> int:
     """Bytes of a vector of the kernels that transpose."""
@@ -130,10 +138,7 @@ def stages_of(t: Transfer, name: str) -> list[Stage]:
     blocking, full = variant.blocking._replace(phase=t.phase), t.dst.full_shape(box.shape)
     stages = []
     for slab in slabs_of(box.shape, full, s, d, width) if variant.slabs and box.whole else ():
-        windows = window_nests(slab.shape, slab.source, slab.buffer, width)
-        if not (windows and scattered(windows[0][0])):
-            windows = None
-        moves, done = windows or copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
+        moves, done = slab_nests(slab, width, vector, variant.blocking)
         stages.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
     if stages:
         return stages
