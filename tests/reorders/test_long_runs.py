@@ -7,6 +7,7 @@ from forced import check
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutkit.reorders.fused import TASK_BYTES
 from layoutkit.reorders.variants import VARIANTS
 
 STREAMED = sorted(name for name, variant in VARIANTS.items() if variant.stream)
@@ -60,3 +61,13 @@ def test_transposes_of_every_phase(at, width, isa):
         for rows, columns in ((64 // width * 9 + 3, 41), (64 // width * 5, 23), (700 // width, 300 // width)):
             for variant in ("fused x64", "fused x1024"):
                 check((rows, columns), "ab", "ba", f"u{width}", variant, end="high", offset=at * width)
+
+
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("rest", [8, 72, 136, 200, 264])
+def test_transposes_whose_last_task_is_short(rest, width, isa):
+    """Rows of the destination are two tasks, of `TASK_BYTES` and of what is left, on a thread each."""
+    with using_isa(isa):
+        for columns in (1, 35, 41, 150):
+            check(((TASK_BYTES + rest) // width, columns), "ab", "ba", f"u{width}", "fused x1024", 2 + columns % 2)

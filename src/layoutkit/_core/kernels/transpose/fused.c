@@ -2,13 +2,15 @@
  *
  *   dst[to(i) + j*width] = src[i*width + from(j)]
  *
- * The destination of a column is one long run of memory. It is written in blocks of rows, LINES cache lines of every
- * column of a panel at a time, from registers: N rows of N elements are loaded, transposed and stored as whole aligned
- * vectors. While a block is moved, the rows of a later one are prefetched: those that are at least AHEAD_BYTES ahead.
+ * The destination of a column is one long run of memory. It is written in blocks of rows, LONG_LINES cache lines of every
+ * column of a panel at a time (LINES of short runs), from registers: tiles are loaded, transposed and stored as whole
+ * aligned vectors. A block is moved cell by cell: the rows of a line of the destination, and CHUNK_BYTES of each. The
+ * cells that are AHEAD_BYTES ahead are prefetched in the order in which they will be read. Lines in pairs, from many rows
+ * in turn, are what memory delivers fastest: of longer pieces the hardware's prefetchers fetch more than is read.
  *
  * Where columns begin at different places of their vectors, each stored vector is shuffled from the last two that the
- * column got; `before` has the one before, in scratch. So only the two ends of a run are stores of partial vectors, and
- * a vector in which a column ends and the next one begins is stored once.
+ * column got. So only the two ends of a run are stores of partial vectors, and a vector in which a column ends and the
+ * next one begins is stored once.
  *
  * Edges: the last tile of columns is shifted back to end at the edge, and what it overlaps is not stored again; with
  * fewer than N columns, or at the ends of a run, tiles are partial.
@@ -18,7 +20,8 @@
 
 #include <string.h>
 
-enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 4096, CHUNK_BYTES = 128, RING = 8, BEFORE = MAX(LK_VB, LINE_BYTES) };
+enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 4096, CHUNK_BYTES = 128, RING = 8 };
+enum { BEFORE = MAX(LK_VB, LINE_BYTES) };
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
 
 _Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
@@ -52,11 +55,12 @@ LK_INLINE int64_t phases_of(const panel *p)
     return bits & (LK_VB - 1);
 }
 
-/* The distance in columns to the one that follows in the destination; 0 if it is not the same for all. */
-LK_INLINE int follows(const panel *p)
+/* The distance in columns to the one that follows in the destination; 0 if it is not the same for all. block: bytes of a
+ * block of rows. */
+LK_INLINE int follows(const panel *p, int64_t block)
 {
     int by = 1;
-    if (p->to[0] == LK_NOWHERE || p->bytes <= LINES * LINE_BYTES) /* all heads come before the first column ends */
+    if (p->to[0] == LK_NOWHERE || p->bytes <= block) /* all heads come before the first column ends */
         return 0;
     while (by < p->cols && p->to[by] != p->to[0] + p->bytes)
         by++;
