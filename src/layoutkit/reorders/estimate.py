@@ -3,8 +3,9 @@
     seconds = sum of count * cost        costs: `costs.py`, by level of memory and by how elements are moved
 
 There are three levels: source and destination are in the inner caches (L1 and L2), in the last one, or in memory. At
-each the calls, vectors and stores of a variant's nests are counted, beyond the inner caches the lines of the
-destination as well; of slabs, the contiguous parts that are read, and the runs that end within a line.
+each the calls, vectors and stores of a variant's nests are counted, and the runs of the source that are far apart; beyond
+the inner caches the lines of the destination as well, in memory those that several nests write parts of. Of slabs it is
+the contiguous parts that are read, the runs that end within a line, and what assembling them takes within the caches.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .windows import WindowSteps
 
 MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
 SHORT_ROW = 8  # elements: gathers go by columns where rows are shorter
-_INSIDE = VARIANTS["store allxall"]  # how slabs are assembled
+INSIDE = VARIANTS["store allxall"]  # how slabs are assembled
 TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
@@ -207,7 +208,7 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
 
 def moved_ns(nests: Sequence[Nest], vector: int) -> float:
     """Nanoseconds of tiles within the inner caches, on the machine whose `scale` is 1."""
-    return sum(map(mul, counted_tiles(nests, vector, _INSIDE)[1], COSTS[INNER]["store whole"]))
+    return sum(map(mul, counted_tiles(nests, vector, INSIDE)[1], COSTS[INNER]["store whole"]))
 
 
 def counted_slabs(slab: Slab, read: int, written: int, inside: float) -> tuple[str, SlabCounts]:
