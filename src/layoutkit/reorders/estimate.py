@@ -3,9 +3,10 @@
     seconds = sum of count * cost        costs: `costs.py`, by level of memory and by how elements are moved
 
 There are three levels: source and destination are in the inner caches (L1 and L2), in the last one, or in memory. At
-each the calls, vectors and stores of a variant's nests are counted, and the runs of the source that are far apart; beyond
-the inner caches the lines of the destination as well, in memory those that several nests write parts of. Of slabs it is
-the contiguous parts that are read, the runs that end within a line, and what assembling them takes within the caches.
+each the calls, vectors and stores of a variant's nests are counted, and the runs of the source that are far apart;
+beyond the inner caches the lines of the destination as well, in memory those that several nests write parts of. Of
+slabs it is the contiguous parts that are read, the runs that end within a line, and what assembling them takes within
+the caches.
 """
 
 from __future__ import annotations
