@@ -17,7 +17,7 @@ from layoutkit.reorders.estimate import (
     repeated_bytes,
     seconds_of,
 )
-from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.loops import SINGLE_STEP, Loop
 from layoutkit.reorders.nest import Nest
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.slabs import Runs, Slab
@@ -75,7 +75,7 @@ def test_pads_are_written_too():
 
 def test_slabs_whose_runs_end_within_lines_take_longer():
     def seconds(run, pitch, inside=100.0):
-        out = Nest("copy", 8, (Loop(64, 4096, pitch),), (Loop(4, 1024, 1 << 20), Loop(run, 1, 1)), 0, 0)
+        out = Nest("copy", 8, (Loop(64, 4096, pitch),), (SINGLE_STEP, Loop(run, 1, 1)), 0, 0)
         slab = Slab((), (), (), (), 0, 0, (), (), 1 << 14, out, Runs(1024, ()), True)
         return seconds_of(MEMORY, *counted_slabs(slab, 1 << 20, 1 << 20, inside))
 

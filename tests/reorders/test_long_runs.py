@@ -7,7 +7,13 @@ from forced import check
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layoutkit import Layout
+from layoutkit.choosing.cache import plans
+from layoutkit.memory.arrays import contiguous_strides
+from layoutkit.reorders import scattered
+from layoutkit.reorders.box import Box
 from layoutkit.reorders.fused import TASK_BYTES
+from layoutkit.reorders.program import Transfer, stages_of
 from layoutkit.reorders.variants import VARIANTS
 
 STREAMED = sorted(name for name, variant in VARIANTS.items() if variant.stream)
@@ -40,7 +46,7 @@ def test_any_run(isa, reorder, variant, at, threads, end):
 @pytest.mark.parametrize("isa", WHOLE_ISAS)
 @given(st.data())
 def test_runs_that_are_scattered(isa, data):
-    """The innermost dimension stays, the others are in any order."""
+    """The innermost dimension stays, the others are in any order; strings and tasks are cut sooner than otherwise."""
     rank = data.draw(st.integers(3, 5))
     order = "".join(data.draw(st.permutations("abcde"[: rank - 1])))
     shape = [data.draw(st.integers(1, 9)) for _ in range(rank)]
@@ -48,8 +54,20 @@ def test_runs_that_are_scattered(isa, data):
     shape[-1] = data.draw(st.integers(3, max(4, min(300, MOST // int(np.prod(shape[:-1]))))))
     width, threads = data.draw(st.sampled_from((1, 2, 4, 8))), data.draw(st.integers(1, 2))
     last, offset = "abcde"[rank - 1], data.draw(st.integers(0, 15)) * width
-    with using_isa(isa):
+    with using_isa(isa), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scattered, "MAX_STRINGS", data.draw(st.sampled_from((1, 3, 8, 256))))
+        patch.setattr(scattered, "LONG_BYTES", data.draw(st.sampled_from((128, 4096))))
+        patch.setattr(scattered, "TASK_BYTES", data.draw(st.sampled_from((512, 1 << 20))))
+        plans.clear()
         check(tuple(shape), "abcde"[:rank], order + last, f"u{width}", "scattered", threads, "high", offset)
+
+
+@pytest.mark.parametrize(("pair", "shape"), [("abc>bac", (60, 7, 30)), ("abcd>acbd", (3, 20, 5, 17))])
+def test_they_are_scattered(pair, shape):
+    src, dst = map(Layout, pair.split(">"))
+    strides = [contiguous_strides(layout, shape, 4) for layout in (src, dst)]
+    (stage,) = stages_of(Transfer(src, dst, 4, *strides, Box.all_of(shape)), "scattered")
+    assert {nest.family for nest in stage.nests} == {"scatter"}
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)
@@ -58,9 +76,10 @@ def test_runs_that_are_scattered(isa, data):
 def test_transposes_of_every_phase(at, width, isa):
     """Rows of the destination begin everywhere in a line, and end there."""
     with using_isa(isa):
-        for rows, columns in ((64 // width * 9 + 3, 41), (64 // width * 5, 23), (700 // width, 300 // width)):
+        for rows, columns in ((64 // width * 9 + 3, 41), (64 // width * 5, 23), (603 // width, 1024 // width)):
             for variant in ("fused x64", "fused x1024"):
                 check((rows, columns), "ab", "ba", f"u{width}", variant, end="high", offset=at * width)
+        check((603 // width, 600 // width), "ab", "bA8a", f"u{width}", "fused x1024", end="high", offset=at * width)
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)

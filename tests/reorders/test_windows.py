@@ -15,7 +15,7 @@ from layoutkit.reorders import windows
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.loops import SINGLE_STEP
 from layoutkit.reorders.program import Transfer, program
-from layoutkit.reorders.windows import line_seconds, scattered, window_nests
+from layoutkit.reorders.windows import is_scattered, line_seconds, window_nests
 
 
 def nests_of(src, dst, shape, width=4, box=None):
@@ -60,7 +60,7 @@ def test_what_it_takes_goes_by_how_far_apart_elements_are():
 
     copied, *others = seconds("ab", 64), *(seconds("ba", rows) for rows in (2, 8, 16))
     assert copied == min(copied, *others) and others == sorted(others)
-    assert not scattered(nests_of("ab", "ab", (1000, 64))[0][0])
+    assert not is_scattered(nests_of("ab", "ab", (1000, 64))[0][0])
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])

@@ -15,7 +15,9 @@ class Counts(NamedTuple):
     """What nests of tiles move."""
 
     calls: float  # of kernels
-    rows: float = 0  # of copies, and those that fused and joined tiles store one by one; lines of far runs
+    rows: float = (
+        0  # of copies, and those that fused and joined tiles store one by one; lines of runs that are far apart
+    )
     lines: float = 0  # of copies; beyond the inner caches, of the whole destination as well
     ends: float = 0  # rows of copies, and those of fused tiles and scattered runs, that end within a line
     elements: float = 0  # gathered one by one, and runs that are put one after another

@@ -37,7 +37,8 @@ class Digits(NamedTuple):
 
 
 class Strings(NamedTuple):
-    """The strings that runs are scattered to, see lk_strings in transpose.h."""
+    """The strings that runs are scattered to: each is one run of the destination, of many of the source. See lk_strings
+    in transpose.h."""
 
     run: int  # bytes
     steps: tuple[tuple[int, int], ...]  # of each digit: strings, and parts of a string

@@ -207,7 +207,7 @@ class ReorderProblem(Problem):
             more = (read + written) / 2
             if level == MEMORY and not variant.stream:  # what is written is read before
                 more = (read + 2 * written) / 3
-            if level == MEMORY:  # and once more if others write the rest of it, then or before
+            if level == MEMORY:  # a line that several nests write in part is read and written again for each
                 of = [*of, *fill_nests(self.shape, full, sides[1], self.width, padded)]
                 more += 2 * repeated_bytes(of)
             if level == INNER:  # the pads that nests do not write with elements

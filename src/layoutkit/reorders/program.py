@@ -19,7 +19,7 @@ from .nests import copy_nests, fill_nests
 from .slabs import Slab, slabs_of
 from .tiles import rows_are_adjacent
 from .variants import VARIANTS
-from .windows import scattered, window_nests
+from .windows import is_scattered, window_nests
 
 
 class Transfer(NamedTuple):
@@ -119,7 +119,7 @@ def suits_alignment(name: str, t: Transfer) -> bool:
 def slab_nests(slab: Slab, width: int, vector: int, blocking: Blocking) -> tuple[list[Nest], set[int]]:
     """The nests that assemble a slab, and the dimensions whose pads they also write."""
     windows = window_nests(slab.shape, slab.source, slab.buffer, width)
-    if windows and scattered(windows[0][0]):
+    if windows and is_scattered(windows[0][0]):
         return windows
     return copy_nests(slab.shape, slab.source, slab.buffer, width, vector, blocking)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .loops import LINE_BYTES, Loop, cut, ordered
+from .loops import Loop, cut, ordered
 from .nest import Digits, Fused, Nest, Strings
 
-MIN_RUN_BYTES = 64  # of shorter ones slabs take less time
+MIN_RUN_BYTES, MAX_RUN_BYTES = 64, 1 << 15  # slabs take less time for shorter ones, copies share longer ones
 MAX_STRINGS = 256  # their lines stay in L1: at most LK_MAX_STRINGS of transpose.h
 LONG_BYTES = 4096  # the ends of strings of so many bytes hardly count
-TASK_BYTES = 1 << 20  # of a task, approximately, so that threads share them
+TASK_BYTES, MAX_TASK_BYTES = 1 << 20, 1 << 24  # of a task: so that threads share them; at most
 MAX_DIGITS = 16  # LK_MAX_FUSED
 
 
@@ -23,12 +23,9 @@ def nests(rest: Sequence[Loop], run: int, src: int, dst: int) -> list[Nest]:
     """Nests of runs of `run` bytes, contiguous on both sides, at every step of `rest`; none if there are no strings."""
     parts, others = _parts(rest, run)
     size = run * prod(x.n for x in parts)
-    if (
-        run < MIN_RUN_BYTES
-        or not parts
-        or size < LINE_BYTES
-        or any(x.src <= 0 or x.dst <= 0 or x.offsets for x in rest)
-    ):
+    if not MIN_RUN_BYTES <= run <= MAX_RUN_BYTES or not parts:
+        return []
+    if any(x.src <= 0 or x.dst <= 0 or x.offsets for x in rest):
         return []
     side, outer = _side_by_side(parts, others, size)
     if len(parts) + len(side) > MAX_DIGITS:
@@ -37,7 +34,7 @@ def nests(rest: Sequence[Loop], run: int, src: int, dst: int) -> list[Nest]:
     *lower, last = parts
     string = size // last.n
     steps = max(-(-LONG_BYTES // string), TASK_BYTES // (string * prod(x.n for x in side)), 1)
-    for many, few, at in _cut_strings(side):
+    for many, few, at in _cut_strings(side, max(1, min(MAX_STRINGS, MAX_TASK_BYTES // string))):
         for over, part, first in cut(last, steps):
             loops = ordered([*outer, *many, over], 1)
             s, d = src + at[0] + first * last.src, dst + at[1] + first * last.dst
@@ -46,12 +43,12 @@ def nests(rest: Sequence[Loop], run: int, src: int, dst: int) -> list[Nest]:
 
 
 def _parts(rest: Sequence[Loop], run: int) -> tuple[list[Loop], list[Loop]]:
-    """The loops that go on in a string, innermost first, and the others. In the source they are nested as in it."""
+    """The loops that go on in a string, innermost first, and the others. In the source the former are nested alike."""
     parts: list[Loop] = []
     others, size = list(rest), run
     while True:
         loop = next((x for x in others if x.dst == size), None)
-        if loop is None or (parts and loop.src <= parts[-1].src):
+        if loop is None or size >= TASK_BYTES or (parts and loop.src <= parts[-1].src):
             return parts, others
         parts.append(loop)
         others.remove(loop)
@@ -73,16 +70,16 @@ def _side_by_side(parts: Sequence[Loop], others: Sequence[Loop], size: int) -> t
     return side, [x for x in others if x not in side]
 
 
-def _cut_strings(side: Sequence[Loop]) -> list[tuple[list[Loop], list[Loop], tuple[int, int]]]:
-    """Cuts loops of strings, innermost in the source first, so that there are at most `MAX_STRINGS` of them at a time.
-    Each part is (loops around, loops of strings, offsets)."""
+def _cut_strings(side: Sequence[Loop], most: int) -> list[tuple[list[Loop], list[Loop], tuple[int, int]]]:
+    """Cuts loops of strings, innermost in the source first, so that there are at most `most` of them at a time. Each
+    part is (loops around, loops of strings, offsets)."""
     few: list[Loop] = []
     left = sorted(side, key=lambda x: x.src)
-    while left and prod(x.n for x in few) * left[0].n <= MAX_STRINGS:
+    while left and prod(x.n for x in few) * left[0].n <= most:
         few.append(left.pop(0))
     if not left:
         return [([], few, (0, 0))]
-    step = MAX_STRINGS // prod(x.n for x in few)
+    step = most // prod(x.n for x in few)
     cuts = cut(left[0], step)
     return [([*left[1:], over], [*few, part], (first * part.src, first * part.dst)) for over, part, first in cuts]
 

@@ -266,7 +266,7 @@ def _spans(offsets: Sequence[int], size: int, width: int) -> int:
     return count
 
 
-def scattered(nest: Nest) -> bool:
+def is_scattered(nest: Nest) -> bool:
     """Whether hardly any elements of a nest are adjacent on both sides, so that tiles and runs are slow, and windows
     are fast."""
     table, width = nest.fused.rows.table if nest.fused else (), nest.bits // 8

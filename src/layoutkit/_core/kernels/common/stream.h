@@ -108,7 +108,7 @@ LK_INLINE void copy_part(char *d, const char *s, int n)
 #endif
 }
 
-/* Copies n < 64 bytes. */
+/* Copies n <= 64 bytes. */
 LK_INLINE void copy_line_part(char *d, const char *s, int n)
 {
     for (; n > LK_VB; n -= LK_VB, d += LK_VB, s += LK_VB)

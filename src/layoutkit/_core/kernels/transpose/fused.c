@@ -21,9 +21,11 @@
 #include <string.h>
 
 enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 4096, CHUNK_BYTES = 128, RING = 8 };
-enum { BEFORE = MAX(LK_VB, LINE_BYTES) };
+enum { BEFORE = MAX(LK_VB, LINE_BYTES), HEADS_BYTES = LK_MAX_FUSED_PANEL * BEFORE };
+enum { PADS_BYTES = HEADS_BYTES + LK_MAX_FUSED_PANEL * LK_VB }; /* where they begin in scratch */
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
 
+_Static_assert(PADS_BYTES + LK_PANEL_PAD_BYTES <= (int)LK_FUSED_BYTES, "before, heads and pads");
 _Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
 /* Where a column goes: the vector in which its run begins, and the byte in it (NULL: a pad of the source). If vectors are
@@ -75,11 +77,14 @@ LK_INLINE void place_columns(panel *p, int64_t phases)
 {
     p->gaps = 0;
     for (int i = 0; i < p->cols; i++) {
+        if (p->to[i] == LK_NOWHERE) {
+            p->places[i] = (place){NULL, 0};
+            p->gaps = 1;
+            continue;
+        }
         char *const at = p->dst + p->to[i];
-        const int gap = p->to[i] == LK_NOWHERE;
         const int64_t phase = (intptr_t)at & phases;
-        p->places[i] = (place){gap ? NULL : at - phase, phase};
-        p->gaps |= gap;
+        p->places[i] = (place){at - phase, phase};
     }
 }
 

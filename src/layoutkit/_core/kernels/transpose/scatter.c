@@ -13,6 +13,8 @@
 #include "common/lines.h"
 #include "loops.h"
 
+_Static_assert(2 * 64 * LK_MAX_STRINGS <= LK_PANEL_BYTES, "tails and seams");
+
 /* A line that is put together: bytes a to b of it, from the same bytes at p. */
 #ifdef __AVX512BW__
 typedef __m512i line;
@@ -37,10 +39,10 @@ LK_INLINE line with_bytes(line v, const char *p, int64_t a, int64_t b)
 LK_INLINE void store_bytes(char *p, line v, int64_t a, int64_t b) { copy_line_part(p + a, v.bytes + a, (int)(b - a)); }
 #endif
 
-LK_INLINE void stream_line(char *p, const line *v)
+LK_INLINE void stream_line(char *p, const char *from)
 {
     for (int k = 0; k < LINE_BYTES; k += LK_VB)
-        stream_vector(p + k, (const char *)v + k);
+        stream_vector(p + k, from + k);
 }
 
 /* The strings of a task, and what waits: the last line of each, and that in which it begins. */
@@ -58,7 +60,7 @@ LK_INLINE void put_seam(const strings *w, int64_t string, char *p, line v, int64
     line *const seam = w->seams + string;
     if (w->waits[string]) {
         v = with_bytes(v, (const char *)seam, ends ? at : 0, ends ? LINE_BYTES : at);
-        stream_line(p, &v);
+        stream_line(p, (const char *)&v);
     } else {
         *seam = v;
         w->waits[string] = 1;
@@ -76,14 +78,14 @@ LK_INLINE void put_part(const strings *w, const char *s, char *d, int64_t string
     v = with_bytes(v, from, head, end);
     if (end >= LINE_BYTES) {
         if (head <= done)
-            stream_line(to, &v);
+            stream_line(to, (const char *)&v);
         else if (w->before[string])
             put_seam(w, string, to, v, head - done, 0);
         else
             store_bytes(to, v, head - done, LINE_BYTES);
         int64_t k = LINE_BYTES;
         for (; k + LINE_BYTES <= end; k += LINE_BYTES)
-            stream_line(to + k, (const line *)(from + k));
+            stream_line(to + k, from + k);
         left -= k;
         to += k;
         v = with_bytes(v, from + k, 0, left);

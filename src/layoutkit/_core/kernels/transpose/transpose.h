@@ -35,15 +35,7 @@ typedef struct {
     const int64_t *table; /* or NULL */
 } lk_fused_loop;
 
-/* Tasks [task, end) of fused transposes, see fused.c:
- *
- *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
- *
- * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
- * those of the two loops. Columns at LK_NOWHERE, pads of the source, are skipped; rows there become `pad`, 64 bytes of
- * repeated pad elements. The loops of the nest are around them; of its tile only `stream` is read. A task
- * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
- * to 64. */
+/* The windows of a nest, see windows.c. */
 typedef struct {
     int64_t vectors;
     const int64_t *ends;          /* of each vector, the number of the first window that is not its own */
@@ -55,12 +47,24 @@ typedef struct {
     int64_t stop;                 /* the end of what the table reaches in the source */
     int part;                     /* whether windows reach beyond that, or a vector beyond the destination */
 } lk_windows;
+/* Strings, each one run of the destination that is put together from many runs of the source, see scatter.c. Of each
+ * digit one of the two steps is 0. */
 typedef struct {
     int64_t run, count, parts; /* bytes of a part, strings, parts of each */
     int64_t string_step[LK_MAX_FUSED], part_step[LK_MAX_FUSED]; /* of each digit */
     const int64_t *next;   /* of each string, that which begins where it ends; LK_NOWHERE: none does */
     const int64_t *before; /* of each string, whether another one ends where it begins */
 } lk_strings;
+
+/* Tasks [task, end) of fused transposes, see fused.c:
+ *
+ *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
+ *
+ * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
+ * those of the two loops. Columns at LK_NOWHERE, pads of the source, are skipped; rows there become `pad`, 64 bytes of
+ * repeated pad elements. The loops of the nest are around them; of its tile only `stream` is read. A task
+ * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
+ * to 64. */
 typedef struct {
     lk_fused_loop columns, rows;
     const int64_t *sizes; /* of runs, or NULL */
@@ -86,10 +90,10 @@ enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYT
  * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
 enum { LK_RUNS_BYTES = 8192 };
 
-/* Tasks of scattered runs, see scatter.c: run i, from(i) in the source, which is rows(i), goes to columns(i) in the
- * destination. Both loops have the same digits, without tables. Of the digits one of the two steps is 0: of strings, or
- * of parts, whose order is that of their digits. A string
- * has a line's bytes at least. scratch: two lines for each of at most LK_MAX_STRINGS strings, aligned to 64 bytes. */
+/* Tasks of scattered runs, see scatter.c: a task is a step of the nest's loops. Run i goes from rows(i) in the source to
+ * columns(i) in the destination; both loops have the same digits, and no tables. Each digit steps from string to string
+ * or from part to part of one; the parts of a string come in their order. A string has at least 64 bytes. `panel` and
+ * `unit` are not read. scratch: two lines for each of at most LK_MAX_STRINGS strings, aligned to 64 bytes. */
 enum { LK_MAX_STRINGS = 512 };
 
 /* Tasks of windows, see windows.c: the steps of the nest's loops. At each, rows.count elements that follow one another

@@ -2,7 +2,7 @@
 
 The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
 since they write disjoint elements. Nests of panels go through scratch memory, see panel.c; fused nests and windows are
-moved by one kernel call for each thread, see fused.c, joined.c, runs.c and windows.c.
+moved by one kernel call for each thread, see fused.c, joined.c, runs.c, scatter.c and windows.c.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -168,7 +168,7 @@ cdef class Program(Reordering):
         s.drain.runs, s.drain.bytes = out.tasks, out.tile.n1
 
     cdef set_fused(self, lk_fused *f, lk_nest *nest, fused, family):
-        """Set the loops of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
+        """Set the loops of fused or joined transposes, of runs or scattered runs; tasks are parts of panels, columns, or runs."""
         columns, rows, f.panel, f.unit, sizes, strings = fused
         self.set_digits(&f.columns, columns)
         self.set_digits(&f.rows, rows)
@@ -213,9 +213,12 @@ cdef class Program(Reordering):
             g.string_step[k], g.part_step[k] = string_step, part_step
             last += (f.rows.n[k] - 1) * string_step
             g.parts += (f.rows.n[k] - 1) * part_step
-            if f.rows.n[k] != f.columns.n[k] or string_step < 0 or part_step < 0:
+            if f.rows.n[k] != f.columns.n[k] or min(string_step, part_step) < 0 or (string_step and part_step):
                 raise ValueError(f"reorder: {f.rows.n[k]} steps of strings, {f.columns.n[k]} in the destination")
-        if g.run <= 0 or last >= g.count or g.run * g.parts < LINE_BYTES or not all(0 <= x < g.count for x in follows if x is not None):
+        if f.rows.table != NULL or f.columns.table != NULL or f.rows.count != g.count * g.parts:
+            raise ValueError(f"reorder: {f.rows.count} runs of {g.count} strings of {g.parts} parts, or a table")
+        followed = [x for x in follows if x is not None]
+        if g.run <= 0 or last >= g.count or g.run * g.parts < LINE_BYTES or len(set(followed)) < len(followed) or not all(0 <= x < g.count for x in followed):
             raise ValueError(f"reorder: {last + 1} strings of runs of {g.run} bytes, {g.count} that follow others")
         g.next = self.keep_int64([LK_NOWHERE if x is None else x for x in follows])
         g.before = self.keep_int64([i in follows for i in range(g.count)])
