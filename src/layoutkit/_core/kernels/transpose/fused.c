@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 4096, CHUNK_BYTES = 128, RING = 8 };
+enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 8192, CHUNK_BYTES = 128, RING = 8 };
 enum { BEFORE = MAX(LK_VB, LINE_BYTES), HEADS_BYTES = LK_MAX_FUSED_PANEL * BEFORE };
 enum { PADS_BYTES = HEADS_BYTES + LK_MAX_FUSED_PANEL * LK_VB }; /* where they begin in scratch */
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
