@@ -12,6 +12,7 @@ have on average, the better of memcpy and streaming stores; a share is copy time
 each. In the caches the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves lines
 by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the pick's time
 over the best one's is told.
+`--problem "reorder 8x1024x16x64 NCHW>NHCW x32"` takes problems that are given, by their keys in the cost table.
 `--table portable-amd-25-17` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of
 this one.
 """
@@ -136,6 +137,7 @@ def main(argv=None) -> int:
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--level", choices=SIZES, default=MEMORY, help="where the bytes are")
+    p.add_argument("--problem", action="append", metavar="KEY", help="a problem to judge, instead of drawing any")
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
     costs_of.arguments(p)
@@ -143,15 +145,18 @@ def main(argv=None) -> int:
     costs_of.take(args)
     rng = random.Random(args.seed)
     rows = []
-    for _ in range(args.count):
-        row = judged(drawn(rng, args.level), args.threads, args.rounds, args.exhaustive, args.level)
+    given = [ReorderProblem.parse(key) for key in args.problem or ()]
+    problems = [(p.src, p.dst, p.shape, p.width) for p in given] or [drawn(rng, args.level) for _ in range(args.count)]
+    for problem in problems:
+        row = judged(problem, args.threads, args.rounds, args.exhaustive, args.level)
         rows.append(row)
         text = f" ({row['memcpy']:.2f} of memcpy)" * (args.level != MEMORY)
         text += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
         print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{text}", flush=True)
     shares = [r["share"] for r in rows]
     memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * (args.level != MEMORY)
-    print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
+    seed = "" if given else f" seed {args.seed},"
+    print(f"{len(rows)} reorders,{seed} {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
           f"least {min(shares):.2f}{memcpy}")  # fmt: skip
     if args.exhaustive:
         lost = [r["best"] / r["share"] for r in rows]

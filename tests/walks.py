@@ -52,6 +52,11 @@ def fused_offsets(nest):
         return found
 
     row = places(f.rows)
+    if f.strings:
+        check_strings(f)
+        assert columns.n * rows.n == f.strings.run * row.size
+        byte = np.arange(f.strings.run)
+        return np.stack([(x[:, None] + byte).ravel() for x in (row, places(f.columns))], -1)
     if f.sizes:
         assert rows.n * columns.n == loops_bytes(f)
         src = [
@@ -67,6 +72,22 @@ def fused_offsets(nest):
     row = row[:, None]
     src = np.where(row > PAD // 2, i * columns.src + row + byte, PAD)
     return np.stack(np.broadcast_arrays(src, to + j * rows.dst + byte), -1).reshape(-1, 2)
+
+
+def check_strings(f):
+    """What the kernel of scattered runs relies on: each string is one run, whose parts come in order."""
+    strings, done, ends = f.strings, {}, {}
+    for index in range(f.rows.indices):
+        string = part = at = 0
+        for (n, step), steps in zip(f.columns.digits, strings.steps):
+            digit, index = index % n, index // n
+            at, string, part = at + digit * step, string + digit * steps[0], part + digit * steps[1]
+        assert part == done.get(string, 0) and ends.get(string, at) == at
+        done[string], ends[string] = part + 1, at + strings.run
+    assert sorted(done) == list(range(len(strings.follows))) and len(set(done.values())) == 1
+    size = strings.run * done[0]
+    begins = {end - size: string for string, end in ends.items()}
+    assert strings.follows == tuple(begins.get(ends[string]) for string in sorted(ends))
 
 
 def loops_bytes(f):

@@ -1,4 +1,4 @@
-"""Runs of many cache lines, from anywhere in a line on: fused and joined transposes, panels and slabs, on every ISA."""
+"""Runs of many cache lines that begin anywhere in a line, by every variant that streams, on every ISA."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,7 @@ from forced import check
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit import Layout
-from layoutkit.choosing.cache import plans
-from layoutkit.memory.arrays import contiguous_strides
-from layoutkit.reorders import scattered
-from layoutkit.reorders.box import Box
 from layoutkit.reorders.fused import TASK_BYTES
-from layoutkit.reorders.program import Transfer, stages_of
 from layoutkit.reorders.variants import VARIANTS
 
 STREAMED = sorted(name for name, variant in VARIANTS.items() if variant.stream)
@@ -24,7 +18,7 @@ MOST = 60_000  # bytes
 
 @st.composite
 def reorders(draw):
-    """Two layouts, a shape with one or two long dimensions, and bytes of an element."""
+    """Two layouts, a shape of which one dimension may be long, and bytes of an element."""
     src, dst = draw(st.sampled_from(PAIRS))
     width = draw(st.sampled_from((1, 2, 4, 8)))
     rank = len(dst) if dst.islower() and dst.isalpha() else len(src)
@@ -41,33 +35,6 @@ def test_any_run(isa, reorder, variant, at, threads, end):
     src, dst, shape, width = reorder
     with using_isa(isa):
         check(shape, src, dst, f"u{width}", variant, threads, end, offset=at * width)
-
-
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
-@given(st.data())
-def test_runs_that_are_scattered(isa, data):
-    """The innermost dimension stays, the others are in any order; strings and tasks are cut sooner than otherwise."""
-    rank = data.draw(st.integers(3, 5))
-    order = "".join(data.draw(st.permutations("abcde"[: rank - 1])))
-    shape = [data.draw(st.integers(1, 9)) for _ in range(rank)]
-    shape[data.draw(st.integers(0, rank - 2))] = data.draw(st.integers(1, 60))
-    shape[-1] = data.draw(st.integers(3, max(4, min(300, MOST // int(np.prod(shape[:-1]))))))
-    width, threads = data.draw(st.sampled_from((1, 2, 4, 8))), data.draw(st.integers(1, 2))
-    last, offset = "abcde"[rank - 1], data.draw(st.integers(0, 15)) * width
-    with using_isa(isa), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scattered, "MAX_STRINGS", data.draw(st.sampled_from((1, 3, 8, 256))))
-        patch.setattr(scattered, "LONG_BYTES", data.draw(st.sampled_from((128, 4096))))
-        patch.setattr(scattered, "TASK_BYTES", data.draw(st.sampled_from((512, 1 << 20))))
-        plans.clear()
-        check(tuple(shape), "abcde"[:rank], order + last, f"u{width}", "scattered", threads, "high", offset)
-
-
-@pytest.mark.parametrize(("pair", "shape"), [("abc>bac", (60, 7, 30)), ("abcd>acbd", (3, 20, 5, 17))])
-def test_they_are_scattered(pair, shape):
-    src, dst = map(Layout, pair.split(">"))
-    strides = [contiguous_strides(layout, shape, 4) for layout in (src, dst)]
-    (stage,) = stages_of(Transfer(src, dst, 4, *strides, Box.all_of(shape)), "scattered")
-    assert {nest.family for nest in stage.nests} == {"scatter"}
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)

@@ -19,7 +19,7 @@ from layoutkit.reorders.tiles import Region, pads_with, region_nests, rows_are_a
 RUNS = (0, 64, 128, 512)
 BLOCKINGS = st.builds(
     Blocking, st.sampled_from(RUNS), st.sampled_from(RUNS), st.booleans(), st.sampled_from([1, 2]), st.booleans(),
-    st.integers(0, 63), st.booleans(), st.booleans(),
+    st.integers(0, 63), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 
 

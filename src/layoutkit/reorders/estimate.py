@@ -19,14 +19,13 @@ from ..choosing.machine import caches, last_level_cache
 from ..choosing.machine_profile import scale
 from .costs import COSTS, INNER, MEMORY, SHARED, Counts, SlabCounts, WindowCounts
 from .loops import LINE_BYTES, Loop
-from .nest import Nest
+from .nest import Digits, Nest
 from .slabs import Slab
-from .variants import VARIANTS, Variant
+from .variants import Variant
 from .windows import WindowSteps
 
 MAX_INTERLEAVED = 4  # channels that are put together, or taken apart, by whole vectors
 SHORT_ROW = 8  # elements: gathers go by columns where rows are shorter
-INSIDE = VARIANTS["store allxall"]  # how slabs are assembled
 TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
@@ -49,6 +48,11 @@ def seconds_of(level: str, key: str, counts: Sequence[float]) -> float:
     """Seconds of what was counted, on one thread."""
     costs = COSTS[level][key]
     return 1e-9 * sum(n * cost * by for n, cost, by in zip(counts, costs, scales(level, key, costs._fields)))
+
+
+def inner_ns(key: str, counts: Sequence[float]) -> float:
+    """Nanoseconds of what was counted, within the inner caches of the machine whose `scale` is 1."""
+    return sum(map(mul, counts, COSTS[INNER][key]))
 
 
 def _plain(variant: Variant, nests: Sequence[Nest], vector: int) -> str:
@@ -99,19 +103,16 @@ def repeated_bytes(nests: Sequence[Nest]) -> float:
 
 def _far_runs(nest: Nest) -> int:
     """How many runs of the source a call of a nest's kernel reads that are not near the one before."""
-    columns, rows = nest.tile
-    if nest.family in ("copy", "runs"):
-        run, count, step = rows.n, columns.n, columns.src
-        if nest.fused:
-            (_, step), *_ = nest.fused.rows.digits
-            run, count = columns.n, nest.fused.rows.indices
-    elif nest.fused and not nest.fused.strings:
+    (columns, rows), width = nest.tile, nest.bits // 8
+    if nest.fused:
         (_, step), *_ = nest.fused.rows.digits
-        run, count = columns.n * nest.bits // 8, nest.fused.rows.indices
-    elif nest.bits > 64:
-        run, count, step = nest.bits // 8, columns.n * rows.n, rows.src
+        run, count = columns.n * width, 0 if nest.fused.strings else nest.fused.rows.indices
+    elif nest.family == "copy":
+        run, count, step = rows.n, columns.n, columns.src
+    elif width > 8:
+        run, count, step = width, columns.n * rows.n, rows.src
     elif nest.family == "transpose":
-        run, count, step = columns.n * nest.bits // 8, rows.n, rows.src
+        run, count, step = columns.n * width, rows.n, rows.src
     else:
         return 0
     return count if abs(step) > run + 2 * LINE_BYTES else 0
@@ -141,7 +142,7 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
     if nest.family == "joined":
         return _of_joined(n0, n1, width, lanes)
     if nest.fused:  # runs of the destination are stored one by one
-        ends = n0 * _partial_lines(nest, n1 * width)
+        ends = n0 * _partial_lines(nest.fused.columns, n1 * width)
         return Counts(1, rows=n0 * -(-n1 // lanes), ends=ends)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
     if _fills_vectors(nest, lanes, vector):
         kind, count = "vectors" if width <= 2 else "tails", 2 * n0 * n1 / lanes
@@ -155,12 +156,12 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
     return Counts(1)._replace(**{f"{kind}{8 * width}": count})
 
 
-def _partial_lines(nest: Nest, run: int) -> int:
+def _partial_lines(columns: Digits, run: int) -> int:
     """How many lines of a column's run in the destination are stored in part by a fused nest. See fused.c."""
-    digits = nest.fused.columns.digits if nest.fused else ()
-    if run % LINE_BYTES == 0 and all(step % LINE_BYTES == 0 for _, step in digits):
+    if run % LINE_BYTES == 0 and all(step % LINE_BYTES == 0 for _, step in columns.digits):
         return 0
-    if run > 2 * LINE_BYTES and any(step == run for _, step in digits):  # columns join where they follow one another
+    joined = any(step == run for _, step in columns.digits)  # where they follow one another
+    if joined and run > 2 * LINE_BYTES:
         return 0
     return 2 if run > LINE_BYTES else 1
 
@@ -205,11 +206,6 @@ def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
     else:
         return False
     return 2 <= short <= MAX_INTERLEAVED or (vector // 16 > 1 and short >= vector // 16 and short & (short - 1) == 0)
-
-
-def moved_ns(nests: Sequence[Nest], vector: int) -> float:
-    """Nanoseconds of tiles within the inner caches, on the machine whose `scale` is 1."""
-    return sum(map(mul, counted_tiles(nests, vector, INSIDE)[1], COSTS[INNER]["store whole"]))
 
 
 def counted_slabs(slab: Slab, read: int, written: int, inside: float) -> tuple[str, SlabCounts]:

@@ -67,8 +67,8 @@ class Blocking(NamedTuple):
     panel: bool = False  # whether transposes pack panels in scratch; dst_run is then a minimum
     phase: int = 0  # bytes from a line boundary to where the destination begins
     fused: bool = False  # whether transposes are fused: src_run are the bytes of a panel, dst_run those of a long run
-    scattered: bool = False  # whether runs are scattered to strings in the order of the source
     joined: bool = False  # whether fused transposes are joined where columns are adjacent
+    scattered: bool = False  # whether runs are scattered to strings in the order of the source
 
     @property
     def family(self) -> str:

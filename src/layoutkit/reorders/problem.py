@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,15 @@ from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from ..memory.spans import of_array
 from .box import Box
-from .costs import COSTS, INNER, LEAST_LINE_NS, MEMORY
-from .estimate import counted_slabs, counted_tiles, counted_windows, level_of, moved_ns, repeated_bytes, seconds_of
+from .costs import INNER, LEAST_LINE_NS, MEMORY
+from .estimate import counted_slabs, counted_tiles, counted_windows, inner_ns, level_of, repeated_bytes, seconds_of
 from .features import reorder_features
 from .loops import LINE_BYTES, SINGLE_STEP, Loop
 from .nest import Blocking, Nest
 from .nests import copy_nests, fill_nests
 from .pieces import Side, pieces
 from .program import Transfer, program, slab_nests, vector_bytes
-from .slabs import slabs_of
+from .slabs import Slab, slabs_of
 from .variants import CACHED_VARIANTS, VARIANTS, Variant
 from .views import Strides, as_arrays, by_strides, extent_of
 from .windows import window_steps
@@ -174,20 +173,27 @@ class ReorderProblem(Problem):
         vector, (read, written) = vector_bytes(registry.isa()), self._extents
         simple = has_few_regions(self.shape, *sides)
 
-        @cache
-        def nests(blocking: Blocking) -> tuple[list[Nest], set[int]]:
-            if simple:
-                return copy_nests(self.shape, *sides, self.width, vector, blocking)
-            every = Loop(prod(self.shape), self.width, self.width)
-            return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set()
+        tiles = VARIANTS["store allxall"]  # whose nests those of all other tiles are like
 
-        def inside() -> float:
+        @cache
+        def nests(blocking: Blocking) -> tuple[list[Nest], set[int], float]:
+            """The nests, in memory with those that fill pads; the dimensions whose pads the others write; and the bytes
+            of lines that several nests write."""
+            if not simple:
+                every = Loop(prod(self.shape), self.width, self.width)
+                return [Nest("gather", 8 * self.width, (), (SINGLE_STEP, every), 0, 0)], set(), 0
+            of, padded = copy_nests(self.shape, *sides, self.width, vector, blocking)
+            if level == MEMORY:
+                of += fill_nests(self.shape, full, sides[1], self.width, padded)
+            return of, padded, repeated_bytes(of)
+
+        def inside(slab: Slab) -> float:
             """Nanoseconds of assembling a slab."""
-            steps = window_steps(slabs[0].shape, slabs[0].source, slabs[0].buffer, self.width)
-            of, _ = slab_nests(slabs[0], self.width, vector, VARIANTS["slabs"].blocking)
-            if steps and of[0].family == "windows":
-                return sum(map(mul, counted_windows(steps)[1], COSTS[INNER]["windows"]))
-            return moved_ns(of, vector)
+            of, _ = slab_nests(slab, self.width, vector, VARIANTS["slabs"].blocking)
+            if of[0].family != "windows":
+                return inner_ns(*counted_tiles(of, vector, tiles))
+            steps = window_steps(slab.shape, slab.source, slab.buffer, self.width)
+            return inner_ns(*counted_windows(steps)) if steps else 0
 
         def count(variant: Variant) -> tuple[str, Sequence[float]] | None:
             b = variant.blocking
@@ -196,9 +202,9 @@ class ReorderProblem(Problem):
             if variant.windows:
                 return counted_windows(windows) if windows else None
             if variant.slabs:
-                return counted_slabs(slabs[0], self.width * prod(self.shape), written, inside()) if slabs else None
-            own = b.fused or b.scattered  # all others have the same tiles
-            of, padded = nests(b if own else VARIANTS["store allxall"].blocking)
+                moved = self.width * prod(self.shape)
+                return counted_slabs(slabs[0], moved, written, inside(slabs[0])) if slabs else None
+            of, padded, repeated = nests(b if b.fused or b.scattered else tiles.blocking)
             families = {nest.family for nest in of if nest.fused}
             if (b.fused and not families) or (b.family and b.family not in families):  # as another variant does
                 return None
@@ -208,8 +214,7 @@ class ReorderProblem(Problem):
             if level == MEMORY and not variant.stream:  # what is written is read before
                 more = (read + 2 * written) / 3
             if level == MEMORY:  # a line that several nests write in part is read and written again for each
-                of = [*of, *fill_nests(self.shape, full, sides[1], self.width, padded)]
-                more += 2 * repeated_bytes(of)
+                more += 2 * repeated
             if level == INNER:  # the pads that nests do not write with elements
                 some = any(n < all_of for dim, (n, all_of) in enumerate(zip(self.shape, full)) if dim not in padded)
                 more = self.width * (prod(full) - prod(self.shape)) * some

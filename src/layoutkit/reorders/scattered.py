@@ -12,10 +12,12 @@ from math import prod
 from .loops import Loop, cut, ordered
 from .nest import Digits, Fused, Nest, Strings
 
-MIN_RUN_BYTES, MAX_RUN_BYTES = 64, 1 << 15  # slabs take less time for shorter ones, copies share longer ones
-MAX_STRINGS = 256  # their lines stay in L1: at most LK_MAX_STRINGS of transpose.h
-LONG_BYTES = 4096  # the ends of strings of so many bytes hardly count
-TASK_BYTES, MAX_TASK_BYTES = 1 << 20, 1 << 24  # of a task: so that threads share them; at most
+MIN_RUN_BYTES = 64  # slabs take less time for shorter ones
+MAX_RUN_BYTES = 1 << 15  # copies of longer ones are as fast, and cut for threads
+MAX_STRINGS = 256  # at a time, so that their lines stay in L1; at most LK_MAX_STRINGS of transpose.h
+LONG_BYTES = 4096  # of a string: what its ends take hardly counts
+TASK_BYTES = 1 << 20  # roughly, so that threads share tasks
+MAX_TASK_BYTES = 1 << 24  # a task is not interrupted
 MAX_DIGITS = 16  # LK_MAX_FUSED
 
 

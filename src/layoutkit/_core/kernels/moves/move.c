@@ -12,9 +12,9 @@
 
 #include <string.h>
 
-enum { MAX_VECTORS_BYTES = 1024 }; /* for longer runs memcpy is worth a call */
+enum { MAX_VECTORS_BYTES = 1024 }; /* longer runs are worth a call of memcpy */
 
-/* Runs of BYTES to twice as many bytes: the first and the last BYTES, which overlap. */
+/* Copies runs of at least BYTES and at most twice as many: their first and their last BYTES, which may overlap. */
 #define SHORT_RUNS(BYTES) \
     static void copy_from_##BYTES(const lk_move *m) \
     { \
@@ -38,6 +38,7 @@ SHORT_RUNS(32)
 SHORT_RUNS(64)
 #endif
 
+/* Copies runs of at most two vectors. */
 static void copy_short(const lk_move *m)
 {
     const int64_t n = m->n1;

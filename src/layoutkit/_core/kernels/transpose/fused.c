@@ -2,11 +2,11 @@
  *
  *   dst[to(i) + j*width] = src[i*width + from(j)]
  *
- * The destination of a column is one long run of memory. It is written in blocks of rows, LONG_LINES cache lines of every
+ * The destination of a column is one long run of memory. It is written in blocks of rows, LONG_LINES cache lines of each
  * column of a panel at a time (LINES of short runs), from registers: tiles are loaded, transposed and stored as whole
- * aligned vectors. A block is moved cell by cell: the rows of a line of the destination, and CHUNK_BYTES of each. The
- * cells that are AHEAD_BYTES ahead are prefetched in the order in which they will be read. Lines in pairs, from many rows
- * in turn, are what memory delivers fastest: of longer pieces the hardware's prefetchers fetch more than is read.
+ * aligned vectors. A block is moved cell by cell: as many rows as fill a line of the destination, and CHUNK_BYTES of
+ * each. Cells are prefetched AHEAD_BYTES ahead, in the order in which they will be read. Pairs of lines, read from many
+ * rows in turn, come from memory fastest: beyond longer pieces the hardware prefetches lines that are not read.
  *
  * Where columns begin at different places of their vectors, each stored vector is shuffled from the last two that the
  * column got. So only the two ends of a run are stores of partial vectors, and a vector in which a column ends and the
@@ -21,6 +21,7 @@
 #include <string.h>
 
 enum { LINES = 2, LONG_LINES = 4, LINE_BYTES = 64, AHEAD_BYTES = 8192, CHUNK_BYTES = 128, RING = 8 };
+enum { HALVES = LK_VB == LINE_BYTES / 2 }; /* whether a line has two vectors */
 enum { BEFORE = MAX(LK_VB, LINE_BYTES), HEADS_BYTES = LK_MAX_FUSED_PANEL * BEFORE };
 enum { PADS_BYTES = HEADS_BYTES + LK_MAX_FUSED_PANEL * LK_VB }; /* where they begin in scratch */
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
@@ -28,8 +29,8 @@ enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and 
 _Static_assert(PADS_BYTES + LK_PANEL_PAD_BYTES <= (int)LK_FUSED_BYTES, "before, heads and pads");
 _Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
-/* Where a column goes: the vector in which its run begins, and the byte in it (NULL: a pad of the source). If vectors are
- * not shuffled, where it begins, and 0. */
+/* Where the run of a column begins: in which vector, and at which byte of it; if vectors are not shuffled, its address
+ * and 0. NULL: the column is a pad of the source. */
 typedef struct {
     char *at;
     int64_t phase;
@@ -57,8 +58,8 @@ LK_INLINE int64_t phases_of(const panel *p)
     return bits & (LK_VB - 1);
 }
 
-/* The distance in columns to the one that follows in the destination; 0 if it is not the same for all. block: bytes of a
- * block of rows. */
+/* The distance in columns to the one that follows in the destination; 0 if it is not the same for all. block: bytes of
+ * a block of rows. */
 LK_INLINE int follows(const panel *p, int64_t block)
 {
     int by = 1;
@@ -72,7 +73,7 @@ LK_INLINE int follows(const panel *p, int64_t block)
     return by < p->cols ? by : 0;
 }
 
-/* Sets the places of columns. phases: what bits of addresses count. */
+/* Sets the places of columns. phases: the bits of an address that say where in a vector it is; 0 if that is no matter. */
 LK_INLINE void place_columns(panel *p, int64_t phases)
 {
     p->gaps = 0;
@@ -136,11 +137,11 @@ LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const 
     }
 }
 
-/* What is prefetched: the cells of blocks, in the order in which they are moved. */
+/* A walk over the cells of blocks in the order in which they are moved, some cells ahead, which prefetches them. */
 typedef struct {
     blocks at;
-    int64_t blocks, cells; /* how many it has come to, and has prefetched */
-    int64_t row, chunk;    /* of the next cell of the last one of these blocks: its first row, and byte of a row */
+    int64_t blocks, cells; /* how many it has entered, and prefetched */
+    int64_t row, chunk;    /* where the next cell begins in the last of these blocks: a row, and a byte of it */
     int64_t bytes;         /* of a row */
 } prefetcher;
 

@@ -2,13 +2,13 @@
  *
  *   dst[to(i) + k] = src[from(i) + k]     k < run, bytes; i: the indices of two loops of the same digits
  *
- * Memory is read fastest from its beginning to its end, and whole lines may be streamed anywhere. A string is one run of
- * the destination, which some digits of i go on in, each step by one part of `run` bytes; the others tell the strings
- * apart. The parts of a string come in its order, so that the last line of each, which is not complete yet, waits in
- * `tails` for the next part.
+ * Memory is read fastest from its beginning to its end, while whole lines can be streamed to anywhere as fast. A string
+ * is one long run of the destination; the runs of the source that it is put together from are its parts. Some digits of
+ * i step from part to part, the others from string to string. The parts of a string come in order, so its last line,
+ * which is not complete yet, waits in `tails` for the next part.
  *
- * Edges: of a line in which one string ends and another one begins, the part that comes first waits in `seams` for the
- * other one. Only where strings have no neighbour in the task, parts of lines are stored.
+ * Edges: a line in which one string ends and another one begins is a seam: what comes first waits in `seams` for the
+ * rest. Parts of lines are stored only where a string has no neighbour in the task.
  */
 #include "common/lines.h"
 #include "loops.h"
@@ -48,13 +48,13 @@ LK_INLINE void stream_line(char *p, const char *from)
 /* The strings of a task, and what waits: the last line of each, and that in which it begins. */
 typedef struct {
     line *tails, *seams;
-    char *waits; /* whether a seam does */
+    char *waits; /* whether one of the two parts of a seam does */
     int64_t run, bytes; /* of a part, of a string */
     const int64_t *next, *before;
 } strings;
 
-/* Streams the seam where a string begins, or lets a part of it wait: bytes [0, at) if `ends`, of the string before it, or
- * the others. */
+/* Puts v into the seam where `string` begins, `at` bytes behind p: the end of the string before it if `ends`, or its own
+ * beginning. Streams the line if the other one is there already. */
 LK_INLINE void put_seam(const strings *w, int64_t string, char *p, line v, int64_t at, int ends)
 {
     line *const seam = w->seams + string;
@@ -111,7 +111,8 @@ void LK_NAME(scatter_x8)(const lk_nest *nest, const lk_fused *f, const char *src
         .run = g.run, .bytes = g.run * g.parts, .next = g.next, .before = g.before,
     };
     const int64_t n = f->rows.n[0], count = f->rows.count, digits = f->rows.digits;
-    const int64_t s0 = f->rows.step[0], d0 = f->columns.step[0], string0 = g.string_step[0], done0 = g.part_step[0] * g.run;
+    const int64_t s0 = f->rows.step[0], d0 = f->columns.step[0];
+    const int64_t string0 = g.string_step[0], done0 = g.part_step[0] * g.run;
     for (; task < end; task++) {
         const char *s = src + nest->src + offset(nest, nest->s, task);
         char *d = dst + nest->dst + offset(nest, nest->d, task);

@@ -47,6 +47,7 @@ typedef struct {
     int64_t stop;                 /* the end of what the table reaches in the source */
     int part;                     /* whether windows reach beyond that, or a vector beyond the destination */
 } lk_windows;
+
 /* Strings, each one run of the destination that is put together from many runs of the source, see scatter.c. Of each
  * digit one of the two steps is 0. */
 typedef struct {
@@ -62,9 +63,8 @@ typedef struct {
  *
  * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
  * those of the two loops. Columns at LK_NOWHERE, pads of the source, are skipped; rows there become `pad`, 64 bytes of
- * repeated pad elements. The loops of the nest are around them; of its tile only `stream` is read. A task
- * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
- * to 64. */
+ * repeated pad elements. The loops of the nest are around them; of its tile only `stream` is read. A task is `unit` rows
+ * of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned to 64. */
 typedef struct {
     lk_fused_loop columns, rows;
     const int64_t *sizes; /* of runs, or NULL */

@@ -17,14 +17,13 @@ import numpy as np
 
 from ...kernels cimport (
     LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_NOWHERE, LK_PANEL, LK_RUNS, LK_SCATTER,
-    LK_TRANSPOSE, LK_WINDOWS,
-    lk_kernel,
+    LK_TRANSPOSE, LK_WINDOWS, lk_kernel,
 )
 from ...kernels.moves cimport LK_MAX_DIGITS, LK_MIN_DRAINED_BYTES, lk_drain, lk_drain_fn, lk_move, lk_move_fn
 from ...kernels.transpose cimport (
     LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE, LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS,
-    LK_MAX_STRINGS, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, lk_fused, lk_fused_fn,
-    lk_fused_loop, lk_nest, lk_panel_fn, lk_strings, lk_windows,
+    LK_MAX_STRINGS, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, lk_fused,
+    lk_fused_fn, lk_fused_loop, lk_nest, lk_panel_fn, lk_strings, lk_windows,
 )
 from ...ndarray cimport PyArray_DATA, import_array, ndarray
 from ...runtime.registry cimport best_row
@@ -54,8 +53,7 @@ cdef enum:
 
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
-           "joined": LK_JOINED, "runs": LK_RUNS, "scatter": LK_SCATTER,
-           "windows": LK_WINDOWS}
+           "joined": LK_JOINED, "runs": LK_RUNS, "scatter": LK_SCATTER, "windows": LK_WINDOWS}
 
 
 cdef double now(int threads) noexcept nogil:
@@ -168,7 +166,7 @@ cdef class Program(Reordering):
         s.drain.runs, s.drain.bytes = out.tasks, out.tile.n1
 
     cdef set_fused(self, lk_fused *f, lk_nest *nest, fused, family):
-        """Set the loops of fused or joined transposes, of runs or scattered runs; tasks are parts of panels, columns, or runs."""
+        """Set the loops of fused or joined transposes, or of runs; tasks are parts of panels, columns, or runs."""
         columns, rows, f.panel, f.unit, sizes, strings = fused
         self.set_digits(&f.columns, columns)
         self.set_digits(&f.rows, rows)
@@ -202,7 +200,7 @@ cdef class Program(Reordering):
         nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
 
     cdef set_strings(self, lk_fused *f, strings):
-        """Set the strings of scattered runs, and check that no place of a line that waits is beyond the scratch."""
+        """Set the strings of scattered runs, and check what their kernel relies on."""
         cdef lk_strings *g = &f.strings
         cdef int64_t last = 0, k
         g.run, steps, follows = strings
@@ -217,9 +215,11 @@ cdef class Program(Reordering):
                 raise ValueError(f"reorder: {f.rows.n[k]} steps of strings, {f.columns.n[k]} in the destination")
         if f.rows.table != NULL or f.columns.table != NULL or f.rows.count != g.count * g.parts:
             raise ValueError(f"reorder: {f.rows.count} runs of {g.count} strings of {g.parts} parts, or a table")
-        followed = [x for x in follows if x is not None]
-        if g.run <= 0 or last >= g.count or g.run * g.parts < LINE_BYTES or len(set(followed)) < len(followed) or not all(0 <= x < g.count for x in followed):
-            raise ValueError(f"reorder: {last + 1} strings of runs of {g.run} bytes, {g.count} that follow others")
+        if g.run <= 0 or last >= g.count or g.run * g.parts < LINE_BYTES:
+            raise ValueError(f"reorder: {last + 1} strings of {g.parts} runs of {g.run} bytes, room for {g.count}")
+        followed = sorted(x for x in follows if x is not None)
+        if not all(0 <= x < g.count for x in followed) or len(set(followed)) < len(followed):
+            raise ValueError(f"reorder: strings {followed} of {g.count} begin where others end")
         g.next = self.keep_int64([LK_NOWHERE if x is None else x for x in follows])
         g.before = self.keep_int64([i in follows for i in range(g.count)])
 
