@@ -46,7 +46,8 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--share", type=float, default=1.0, metavar="X",
                    help="with --ship: of how many problems that come with the package otherwise")  # fmt: skip
     p.add_argument("--renew", action="store_true",
-                   help="write how far estimates are off today into all tables that come with the package")  # fmt: skip
+                   help="of all tables that come with the package, write what is a candidate today, and how far"
+                   " estimates are off today")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
     p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
     p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
@@ -176,7 +177,6 @@ def of_file(path: Path) -> tuple[dict, dict]:
 def ship(path: Path, add: bool, share: float) -> int:
     """Write a table as one that comes with the package, or add it to that, without what is no candidate any more."""
     from layoutkit import cost_table
-    from layoutkit.bench.listed import candidates_of
     from layoutkit.choosing import machine_profile, packaged
 
     path = path if path.name else cost_table.path
@@ -190,22 +190,30 @@ def ship(path: Path, add: bool, share: float) -> int:
         there, machine = of_file(to)
         large = {key for key in there if is_large(key)} if any(map(is_large, costs)) else set()
         costs = {key: of for key, of in there.items() if key not in large} | costs
-    before = sum(map(len, costs.values()))
-    kept = {}
-    for key, of_problem in costs.items():
-        names = candidates_of(machine, key)
-        if some := {name: cost for name, cost in of_problem.items() if name in names}:
-            kept[key] = some
-    lost = before - sum(map(len, kept.values()))
+    kept = of_candidates(costs, machine)
+    before, after = (sum(map(len, of.values())) for of in (costs, kept))
     kept = some_of(kept, share)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
         machine = machine | {"profile": machine_profile.measure().rounded(3).content}
     write(to, kept, machine)
     write(to, *of_file(to))  # errors of times to three digits, as `renew` writes them
     print(
-        f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; {lost} of {before} costs were of no candidate"
+        f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; "
+        f"{before - after} of {before} costs were of no candidate"
     )
     return 0
+
+
+def of_candidates(costs: dict, machine: dict) -> dict:
+    """Those costs of a table that are of candidates of today's."""
+    from layoutkit.bench.listed import candidates_of
+
+    kept = {}
+    for key, of_problem in costs.items():
+        names = candidates_of(machine, key)
+        if some := {name: cost for name, cost in of_problem.items() if name in names}:
+            kept[key] = some
+    return kept
 
 
 def processor() -> str:
@@ -219,11 +227,12 @@ def processor() -> str:
 
 def renew() -> None:
     """Write the tables that come with the package anew, of all instruction sets that this machine has or emulates:
-    with the same costs, and how far today's estimates are off."""
+    with the same costs, without what is no candidate any more, and how far today's estimates are off."""
     from layoutkit.choosing import packaged
 
     for path in sorted(packaged.DATA.glob("costs-*.txt")):
-        write(path, *of_file(path))
+        costs, machine = of_file(path)
+        write(path, of_candidates(costs, machine), machine)
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 

@@ -26,6 +26,7 @@ from layoutkit.reorders.variants import VARIANTS
 
 LEAST = 20  # timings of a way of moving, that its costs are told
 ROUNDS = 8  # of weighting by what the last one estimated
+ELEMENTS = Counts._fields.index("elements")
 REACH, NEAREST = 2.5, 32  # of corrections, as in layoutkit/choosing/model.py
 
 
@@ -63,6 +64,9 @@ def fit(measured) -> dict[tuple[str, str], np.ndarray]:
         for _ in range(ROUNDS):
             costs[way], _ = nnls(x * weights[:, None], y * weights)
             weights = 1 / np.sqrt(y * np.maximum(x @ costs[way], 1e-9))
+    for (level, way), cost in costs.items():  # runs beside transposes are too few to tell what they cost
+        if way.startswith("fused") and (level, "runs") in costs:
+            cost[ELEMENTS] = max(cost[ELEMENTS], costs[level, "runs"][ELEMENTS])
     return costs
 
 
