@@ -148,13 +148,15 @@ def plane_strips(name, *, x_strides, y_strides, x_lanes, **fields):
     run(name, "lk_plane_strips", x_lanes=x_lanes, vectors=len(x_lanes), **values, **fields)
 
 
-def depthwise_dot(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segments=1, s_whole=True, **fields):
-    """A depthwise_dot; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
-    apart); rounding as `rounding_of` takes it."""
+def depthwise_dot(
+    name, *, row, at, sizes, s_strides, span, taps, pieces=4, rounding=None, segments=1, s_whole=True, **fields
+):
+    """A depthwise_dot; row: addresses, 0: padding; at, sizes: of a vector; s_strides (row, col); span (columns, first,
+    end, begin); taps (step, apart); rounding as `rounding_of` takes it."""
     values = pairs("s_row s_col columns first end begin step apart", (*s_strides, *span, *taps))
     out = rounding_of(rounding)
     run(
-        name, "lk_depthwise_dot", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=len(at),
+        name, "lk_depthwise_dot", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=pieces,
         segments=segments, s_whole=s_whole, out=None if out is None else ctypes.addressof(out), **values, **fields,
     )  # fmt: skip
 

@@ -78,7 +78,8 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
 @pytest.mark.parametrize("kernel", DEPTHWISE_DOT, ids=lambda k: k.name)
 def test_depthwise_dot(kernel, end):
     rng = np.random.default_rng(1)
-    for channels in sorted({1, 15, 16, kernel.lanes, 4 * kernel.lanes - 1, 4 * kernel.lanes}):
+    most = 4 * kernel.lanes
+    for channels in sorted({1, 15, 16, kernel.lanes, most - 1, most, *rng.integers(1, most, 3).tolist()}):
         for rows in (1, 2):
             for cols in (1, 2, 3, 4, 5, 7, 8):
                 for bytes_too in {False, kernel.lanes > 4}:
@@ -105,7 +106,7 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
     memory = [guarded(row.reshape(-1).view(np.uint8), end) for row in x]
     valid, inside = rng.random(4 * quads) < 0.8, rng.random(columns) < 0.8
     order = None
-    if channels < run and rng.integers(2):
+    if channels < run and rng.integers(3) == 0:
         order = np.zeros((pieces, 16), np.int8)
         for k in range(pieces):
             order[k] = rng.integers(0, min(16, channels - 16 * k), 16)
@@ -126,14 +127,15 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
                 want[r, j] += (wide[:, begin + step * j + apart * b] * weights[:, b]).sum(0)
     want = want[..., :channels]
     panel = np.zeros(quads * columns * 4 * run + 64, np.uint8)
-    at = np.arange(pieces, dtype=np.int64) * 16
-    sizes = np.minimum(16, channels - at)
+    at = np.arange(run // 16, dtype=np.int64) * 16
+    sizes = np.clip(channels - at, 0, 16)
     mul, off = (v * rng.uniform(0.5, 1, run).astype(np.float32) for v in (rng.choice((1e-4, 0.01, 0.5)), 9))
     least, most = np.sort(rng.integers(0, 256, (2, run)), 0)
     out_zero, adds, shifts = int(rng.integers(-128, 256)), bool(rng.integers(2)), bool(rng.integers(2))
     if not shifts:
         out_zero, least[:], most[:] = 128 * signed, 0, 255
-    reading = READ_RUN if channels == run and order is None else READ_PARTS
+    readings = (READ_PARTS, READ_PIECES, READ_RUN)[: 2 + (channels == run)]
+    reading = READ_PARTS if order is not None else rng.choice(readings)
     by_lane = np.argsort(lane)
     vectors, item = -(-channels // lanes), 1 if as_bytes else 4
     if as_bytes:
@@ -149,9 +151,9 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
         zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address,
         bias=gb.address if biased else 0, s=gy.address, s_at=s_at, s_strides=(item * cols * channels, item * channels),
         span=(columns, 0, columns, begin), taps=(step, apart), kw=kw, rows=rows, packed_rows=packed_rows, cols=cols,
-        vectors=vectors, reading=reading, flip=0x80808080 if signed else 0,
+        vectors=vectors, pieces=pieces, reading=reading, flip=0x80808080 if signed else 0,
         order=None if order is None else order.ravel(),
-        lanes=(1 << channels % lanes) - 1, s_bytes=channels, rounding=(
+        lanes=(1 << channels % lanes) - 1, s_bytes=channels, s_size=sizes, s_whole=rng.integers(2), rounding=(
             mul[by_lane], off[by_lane] if adds else None, least, most, out_zero, 128 * signed, shifts
         ) if as_bytes else None,
     )  # fmt: skip
@@ -162,17 +164,22 @@ def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", [k for k in DEPTHWISE_DOT if k.lanes > 4], ids=lambda k: k.name)
 def test_depthwise_dot_of_shares_of_a_row(kernel, end):
-    """A vector has the channels of several columns, which are read and stored apart."""
+    """A vector has the channels of several columns, which are read and stored apart; the last piece of each may have
+    fewer."""
     rng, lanes, pieces = np.random.default_rng(2), kernel.lanes, kernel.lanes // 4
     lane = np.arange(4 * lanes).reshape(4, pieces, 4).transpose(1, 0, 2).ravel()
     for segments in (s for s in (1, 2, 4) if s <= pieces):
-        for rows, cols, step in ((1, 4, 1), (2, 5, 1), (1, 6, 2), (2, 1, 3)):
-            channels, columns = 16 * pieces // segments, (cols - 1) * step + 3
+        each = pieces // segments  # of a share
+        for rows, cols, step in 2 * ((1, 4, 1), (2, 5, 1), (1, 6, 2), (2, 1, 3)):
+            columns, packed_rows = (cols - 1) * step + 3, int(rng.integers(rows, 3))
+            channels = 16 * each - int(rng.choice((0, rng.integers(16))))
+            sizes = np.clip(channels - 16 * (np.arange(pieces) % each), 0, 16)
             x = [guarded(rng.integers(0, 256, segments * columns * channels, np.uint8), end) for _ in range(4)]
             valid, inside = rng.random(4) < 0.8, rng.random((columns, segments)) < 0.8
-            w = rng.integers(-128, 128, (3, 4, 2, lanes, 4)).astype(np.int8)
+            w = rng.integers(-128, 128, (3, 4, packed_rows, lanes, 4)).astype(np.int8)
             y = guarded(np.full(rows * segments * cols * channels, 0xA5, np.uint8), end)
-            values = np.stack([v.array.reshape(segments, columns, channels) for v in x]).astype(np.int64)
+            values = np.zeros((4, segments, columns, 16 * each), np.int64)
+            values[..., :channels] = np.stack([v.array.reshape(segments, columns, channels) for v in x])
             values[~valid] = 77
             values[:, ~inside.T] = 77
             values = values.transpose(0, 2, 1, 3).reshape(4, columns, -1)
@@ -180,19 +187,18 @@ def test_depthwise_dot_of_shares_of_a_row(kernel, end):
             for r, j, b in np.ndindex(rows, cols, 3):
                 want[r, j] += (values[:, j * step + b] * w[b, :, r].transpose(2, 0, 1).reshape(4, -1)[:, lane]).sum(0)
             want = np.rint(want.astype(np.float32) * np.float32(0.01)).clip(0, 255).astype(np.uint8)
-            want = want.reshape(rows, cols, segments, channels).transpose(0, 2, 1, 3)
-            at = np.arange(pieces) % (pieces // segments) * 16
-            share = np.arange(pieces) // (pieces // segments)
+            want = want.reshape(rows, cols, segments, 16 * each)[..., :channels].transpose(0, 2, 1, 3)
+            at, share = np.arange(pieces) % each * 16, np.arange(pieces) // each
             column = np.arange(columns)[:, None] * channels + np.arange(segments) * columns * channels
             panel = np.zeros(columns * 16 * lanes + 64, np.uint8)
             gw, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, np.full(4 * lanes, 77, np.uint8)))
             harness.depthwise_dot(
                 kernel.name, row=np.array([v.address if on else 0 for v, on in zip(x, valid)], np.int64),
-                column=np.where(inside, column, np.iinfo(np.int64).min).ravel(), at=at, sizes=np.full(pieces, 16),
+                column=np.where(inside, column, np.iinfo(np.int64).min).ravel(), at=at, sizes=sizes, pieces=pieces,
                 zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address, bias=0, s=y.address,
-                s_at=at + share * cols * channels, s_strides=(segments * cols * channels, channels),
-                span=(columns, 0, columns, 0), taps=(step, 1), kw=3, rows=rows, packed_rows=2, cols=cols, vectors=4,
-                reading=READ_PIECES, segments=segments, s_whole=False, s_bytes=4 * lanes,
+                s_at=at + share * cols * channels, s_size=sizes, s_strides=(segments * cols * channels, channels),
+                span=(columns, 0, columns, 0), taps=(step, 1), kw=3, rows=rows, packed_rows=packed_rows, cols=cols,
+                vectors=4, reading=READ_PIECES, segments=segments, s_whole=False, s_bytes=sizes.sum(),
                 rounding=(np.full(4 * lanes, 0.01), None, np.zeros(4 * lanes), np.full(4 * lanes, 255), 0, 0, False),
             )  # fmt: skip
             np.testing.assert_array_equal(y.array.reshape(want.shape), want)

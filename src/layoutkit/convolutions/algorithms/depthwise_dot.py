@@ -27,7 +27,7 @@ MAX_PANEL_BYTES = 1 << 20  # of the gathered columns of a tile
 # Times, in those of a multiplication of vectors:
 COLUMN_STEPS = 1.0  # gathering a column of a quad
 OUTPUT_STEPS = 3.0  # storing an output
-PART_STEPS = 40.0  # gathering a column with pieces of fewer than 16 channels, or in another order
+PART_STEPS = 40.0  # gathering a column in another order
 
 
 class Rows(NamedTuple):
@@ -64,9 +64,12 @@ class DepthwiseDot(Algorithm):
         """By counting the vector operations of one or two output rows."""
         rows, (step, *_), out = _rows(p), _columns(p), geometry(p).out
         quads = -(-len(rows.at) // 4)
-        vectors = -(-p.oc // kernel.lanes)
-        parts = vectors if p.oc > p.groups else (vectors - 1) % 4 + 1 if p.oc % PIECE else 0  # of the last run
-        gathered = quads * step * (COLUMN_STEPS * (vectors - parts) + PART_STEPS * parts)
+        pieces = kernel.lanes // 4  # of a run
+        runs, left = divmod(-(-p.oc // PIECE), pieces)
+        vectors = 4 * runs
+        if left:  # as many columns as fit in a run
+            vectors += 4 // (pieces // left)
+        gathered = quads * step * vectors * (PART_STEPS if p.oc > p.groups else COLUMN_STEPS)
         column = rows.at_once * vectors * (quads * p.kernel[-1] + OUTPUT_STEPS) + gathered
         columns = p.n * out[0] * -(-out[1] // rows.at_once) * out[2]
         return 2 * kernel.lanes * columns * column / (flops_per_second(kernel) * threads)

@@ -62,6 +62,7 @@ cdef extern from "depthwise/depthwise_dot.h" nogil:
         const char *bias
         char *s
         const int64_t *s_at
+        const int64_t *s_size
         int64_t s_row, s_col, columns, first, end, begin, step, apart
         uint32_t flip, lanes
         int quads, kw, rows, packed_rows, cols, vectors, pieces, reading, segments, s_whole, s_bytes

@@ -156,6 +156,16 @@ LK_INLINE whole packed_bytes(const lk_rounding *out, whole low, const whole high
         PUT_PART(v, (k) + 1); \
     }
 
+/* The first n bytes of a piece */
+LK_INLINE void put_piece(char *y, const __m128i v, const int64_t n)
+{
+#if LK_VB == 64
+    _mm_mask_storeu_epi8(y, (__mmask16)((1u << n) - 1), v);
+#else
+    memcpy(y, &v, (size_t)n);
+#endif
+}
+
 /* Stores the bytes of a pixel. */
 LK_INLINE void put_pixel(const lk_depthwise_dot *d, char *y, const whole v)
 {
@@ -164,6 +174,13 @@ LK_INLINE void put_pixel(const lk_depthwise_dot *d, char *y, const whole v)
         *(bytes_run *)y = (bytes_run)v;
     } else if (d->s_whole) {
         put_some(y, (bytes_run)v, d->s_bytes);
+    } else if (d->s_bytes < LK_VB) {
+        put_piece(y + at[0], PART(v, 0), d->s_size[0]);
+        put_piece(y + at[1], PART(v, 1), d->s_size[1]);
+#if LK_VB == 64
+        put_piece(y + at[2], PART(v, 2), d->s_size[2]);
+        put_piece(y + at[3], PART(v, 3), d->s_size[3]);
+#endif
     } else {
         PUT_TWO(v, 0)
 #if LK_VB == 64
@@ -215,24 +232,16 @@ LK_INLINE void put_bytes(const lk_depthwise_dot *d, const char *x, char *s, cons
 #define put_bytes(d, x, s, rows, cols, step) ((void)(step))
 #endif
 
-/* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
- * just before it. */
-LK_INLINE int tiles(const lk_depthwise_dot *args, gather_fn *fill, const int rows, const int cols, const int step,
-                    const int as_bytes)
+/* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. */
+LK_INLINE int tiles(const lk_depthwise_dot *args, const int rows, const int cols, const int step, const int as_bytes)
 {
     const lk_depthwise_dot copy = *args, *const d = &copy; /* which no store changes */
-    const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
+    const int64_t x_col = d->step * COLUMN;
     const char *const x = d->panel + d->begin * COLUMN;
-    int64_t first = d->first;
     if (d->cols < cols)
         return 0;
     for (int64_t j = 0; j < d->cols; j += cols) {
         j = MIN(j, d->cols - cols);
-        const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
-        if (end > first) {
-            fill(args, first, end);
-            first = end;
-        }
         if (as_bytes)
             put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step);
         else
@@ -241,12 +250,9 @@ LK_INLINE int tiles(const lk_depthwise_dot *args, gather_fn *fill, const int row
     return 1;
 }
 
-typedef int tiles_fn(const lk_depthwise_dot *, gather_fn *);
+typedef int tiles_fn(const lk_depthwise_dot *);
 #define TILES(NAME, ROWS, COLUMNS, STEP, AS_BYTES) \
-    static int NAME(const lk_depthwise_dot *d, gather_fn *fill) \
-    { \
-        return tiles(d, fill, ROWS, COLUMNS, STEP, AS_BYTES); \
-    }
+    static int NAME(const lk_depthwise_dot *d) { return tiles(d, ROWS, COLUMNS, STEP, AS_BYTES); }
 TILES(sums_1, 1, COLS, 0, 0)
 TILES(sums_2, 2, COLS / 2, 0, 0)
 TILES(sums_1x1, 1, 1, 0, 0)
@@ -277,9 +283,11 @@ LK_INLINE void run(const lk_depthwise_dot *d)
 #if LK_VB == 64
         if (d->reading != LK_READ_PARTS && near == 3 - d->packed_rows) {
             static const lk_depthwise_dot_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
-                                                   {flow_by_pieces, flow_by_pieces_flipped},
-                                                   {flow_of_several, flow_of_several_flipped}};
-            flows[d->reading == LK_READ_RUN ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
+                                                           {flow_some, flow_some_flipped},
+                                                           {flow_by_pieces, flow_by_pieces_flipped},
+                                                           {flow_of_several, flow_of_several_flipped}};
+            const int how = d->reading == LK_READ_RUN ? 0 : begins_run(d) ? 1 : d->segments == 1 ? 2 : 3;
+            flows[how][d->flip != 0](d);
             return;
         }
 #else
@@ -290,8 +298,9 @@ LK_INLINE void run(const lk_depthwise_dot *d)
 #endif
     }
 #endif
-    if (!wide(d, fill))
-        narrow(d, fill);
+    fill(d);
+    if (!wide(d))
+        narrow(d);
 }
 
 #if LK_VB == 64

@@ -3,8 +3,8 @@
     y[n, o, p] = requantised(bias[o] + sum over k of x[n, first(o), stride*p + dilation*k - before] * w[o, k])
 
 A task is one or two output rows of a run of channels, as many as a vector has bytes. What it reads of a row of the input
-is gathered column by column, just before the tile that needs it first, into a panel that stays in L1. The micro-kernel
-makes bytes of its sums; or they are the result, or go to y through a buffer.
+is gathered column by column into a panel that stays in L1. The micro-kernel makes bytes of its sums; or they are the
+result, or go to y through a buffer.
 
 The last run may have half the channels or a quarter. Where the results are bytes, a vector then holds those of `segments`
 shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and may begin within
@@ -45,7 +45,9 @@ cdef struct Work:
     bint rounds_in_registers   # the micro-kernel can make bytes of sums
     bint buffered              # sums go to y through a buffer
     int64_t s_at[MAX_RUN]
+    int64_t s_size[MAX_PIECES]
     int64_t x_at[MAX_PIECES]
+    int64_t x_bytes[MAX_PIECES]
 
 
 cdef class DepthwiseDot(Executor):
@@ -131,7 +133,7 @@ cdef class DepthwiseDot(Executor):
             raise MemoryError(f"convolution: tables of {total} columns")
         self.last_segments = 1
         i = ceil_div(self.padded - (self.runs - 1) * self.run_channels, PIECE) if self.runs else self.pieces
-        if i < self.pieces and self.pieces % i == 0 and self.reading((self.runs - 1) * self.pieces, i) != LK_READ_PARTS:
+        if i < self.pieces and self.pieces % i == 0 and not self.ordered:
             self.last_segments = self.pieces // i
         for i in range(total):
             if listed:
@@ -215,7 +217,7 @@ cdef class DepthwiseDot(Executor):
         d.flip, d.order, d.bias = self.flip, NULL, NULL
         d.columns, d.step, d.apart = self.columns, self.step, self.apart
         d.quads, d.kw, d.packed_rows = <int>self.quads, <int>self.g.kernel[2], <int>self.packed_rows
-        d.s_at = s.s_at
+        d.s_at, d.s_size = s.s_at, s.s_size
 
     cdef void enter_run(self, Work *s, const char *w, const char *bias, int64_t run) noexcept nogil:
         """Set the panel, filter, bias and results of a run of channels."""
@@ -227,7 +229,7 @@ cdef class DepthwiseDot(Executor):
         d.at, d.bytes, d.pieces = self.x_at + at, self.x_bytes + at, <int>ceil_div(count, PIECE)
         if self.ordered:
             d.order = self.order + at * PIECE
-        d.reading, d.segments = self.reading(at, self.pieces), 1
+        d.reading, d.segments = self.reading(at), 1
         d.vectors = <int>ceil_div(count, self.lanes)
         d.w = w + run * self.run_bytes
         if bias != NULL:
@@ -236,9 +238,9 @@ cdef class DepthwiseDot(Executor):
         d.s_bytes, d.s_whole = <int>count, True
         for i in range(d.pieces):
             d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
-        if (s.rounds_in_registers and channel + count <= self.channels
-                and (d.s_whole or count == self.run_channels or self.reading(at, d.pieces) != LK_READ_PARTS)
-                and self.rounding_of(&s.rounding, &s.after, channel, count, d.pieces)):
+        if (s.rounds_in_registers and (d.s_whole or count == self.run_channels or not self.ordered)
+                and self.rounding_of(&s.rounding, &s.after, channel, max(0, min(count, self.channels - channel)),
+                                     d.pieces)):
             d.out, d.s_row, d.s_col = &s.rounding, self.y_stride[2], self.y_stride[3]
             self.place_bytes(s, run)
         elif self.rounding:
@@ -254,23 +256,25 @@ cdef class DepthwiseDot(Executor):
         s.tiles = ceil_div(s.outputs, TILE if s.buffered else self.chunk)
 
     cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
-        """Set the offsets to which the micro-kernel stores the pieces of a run. A short run of whole pieces fills a vector with
-        those of several columns."""
+        """Set the offsets to which the micro-kernel stores the pieces of a run. A short run fills a vector with those of
+        several columns."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t i, first
-        if d.pieces == self.pieces or self.reading(s.at, d.pieces) == LK_READ_PARTS:
-            for i in range(d.pieces):
-                s.s_at[i] = self.y_at[s.at + i]
+        if run < self.runs - 1 or self.last_segments == 1:
+            for i in range(self.pieces):
+                s.s_at[i], s.s_size[i] = self.y_at[s.at + i], max(0, min(PIECE, s.count - PIECE * i))
             s.y_first = s.s_at[0] if d.s_whole else 0
             return
-        if run == self.runs - 1 and self.last_segments > 1:
-            d.segments, s.columns = <int>self.last_segments, self.shares
-            s.outputs = ceil_div(self.g.out[2], d.segments)
+        d.segments, s.columns = <int>self.last_segments, self.shares
+        s.outputs = ceil_div(self.g.out[2], d.segments)
+        d.s_whole, d.s_bytes = False, 0
         for i in range(self.pieces):
-            first = self.segment(s.outputs, i // d.pieces) if d.segments > 1 else 0
-            s.x_at[i] = self.x_at[s.at + i % d.pieces]
+            first = self.segment(s.outputs, i // d.pieces)
+            s.x_at[i], s.x_bytes[i] = self.x_at[s.at + i % d.pieces], self.x_bytes[s.at + i % d.pieces]
             s.s_at[i] = self.y_at[s.at + i % d.pieces] + first * self.y_stride[3]
-        d.at, d.reading, d.s_whole, d.s_bytes = s.x_at, LK_READ_PIECES, False, <int>self.run_channels
+            s.s_size[i] = min(PIECE, s.count - i % d.pieces * PIECE)
+            d.s_bytes += <int>s.s_size[i]
+        d.at, d.bytes, d.reading = s.x_at, s.x_bytes, LK_READ_PIECES
 
     cdef void find_rows(self, Work *s, const char *x, int64_t plane, int64_t pair) noexcept nogil:
         """The rows of the image x that a task reads."""
@@ -311,32 +315,35 @@ cdef class DepthwiseDot(Executor):
     cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
                           int64_t pieces) noexcept nogil:
         """How the micro-kernel makes bytes of the sums of a run; False: it cannot."""
-        cdef lk_rounding in_order
-        cdef int64_t i, v, lane
-        if not self.rounded(&in_order, f, channel, <int>count):
+        cdef int64_t i
+        if not self.rounded(out, f, channel, <int>count):
             return False
-        out[0] = in_order
-        for i in range(self.pieces):
-            lane = i % pieces * PIECE
-            for v in range(4):
-                memcpy(&out.mul[v * self.lanes + 4 * i], &in_order.mul[lane + 4 * v], 4 * sizeof(float))
-                memcpy(&out.off[v * self.lanes + 4 * i], &in_order.off[lane + 4 * v], 4 * sizeof(float))
-            memcpy(&out.least[i * PIECE], &in_order.least[lane], PIECE)
-            memcpy(&out.most[i * PIECE], &in_order.most[lane], PIECE)
+        self.put_in_order(out.mul, pieces)
+        if out.adds:
+            self.put_in_order(out.off, pieces)
+        for i in range(pieces, self.pieces):
+            memcpy(&out.least[i * PIECE], &out.least[i % pieces * PIECE], PIECE)
+            memcpy(&out.most[i * PIECE], &out.most[i % pieces * PIECE], PIECE)
         return True
 
-    cdef int reading(self, int64_t at, int64_t pieces) noexcept nogil:
-        """How `pieces` pieces from `at` on are read: LK_READ_.."""
+    cdef void put_in_order(self, float *numbers, int64_t pieces) noexcept nogil:
+        """Put those of `pieces` pieces, which are repeated, in the order of the panel."""
+        cdef float each[MAX_RUN]
+        cdef int64_t i, v
+        memcpy(each, numbers, pieces * PIECE * sizeof(float))
+        for i in range(self.pieces):
+            for v in range(4):
+                memcpy(&numbers[v * self.lanes + 4 * i], &each[i % pieces * PIECE + 4 * v], 4 * sizeof(float))
+
+    cdef int reading(self, int64_t at) noexcept nogil:
+        """How the pieces of a run, from `at` on, are read: LK_READ_.."""
         cdef int64_t i
-        cdef int reading = LK_READ_RUN
         if self.ordered:
             return LK_READ_PARTS
-        for i in range(pieces):
-            if self.x_bytes[at + i] != PIECE:
-                return LK_READ_PARTS
-            if self.x_at[at + i] != self.x_at[at] + i * PIECE:
-                reading = LK_READ_PIECES
-        return reading
+        for i in range(self.pieces):
+            if self.x_bytes[at + i] != PIECE or self.x_at[at + i] != self.x_at[at] + i * PIECE:
+                return LK_READ_PIECES
+        return LK_READ_RUN
 
     cdef void requantise(self, lk_epilogue *f, char *y, int64_t offset, int64_t at, int64_t channel,
                          int64_t count) noexcept nogil:
