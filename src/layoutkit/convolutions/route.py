@@ -32,12 +32,18 @@ if TYPE_CHECKING:
 SMALL_FLOPS = 1 << 21
 SMALL_BYTES = 192 << 10  # read and written
 MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather
+CONVERT_BYTES_PER_SECOND = 50e9  # by a reorder between equal layouts
 NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time, for how often a call checks for signals
 
 
 def move_seconds(nbytes: float) -> float:
     """Estimated seconds in which a reorder or a gather reads and writes so many bytes on one thread."""
     return nbytes / MOVE_BYTES_PER_SECOND * scale().copy_l3
+
+
+def convert_seconds(nbytes: float) -> float:
+    """The same where only the type of the elements changes."""
+    return nbytes / CONVERT_BYTES_PER_SECOND * scale().copy_l3
 
 
 class Arrays(NamedTuple):

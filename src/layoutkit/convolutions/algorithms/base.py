@@ -18,7 +18,7 @@ from ...choosing.machine_profile import TILE_STEPS, scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
-from ..route import Arrays, ConvRoute, Route, move_seconds
+from ..route import Arrays, ConvRoute, Route, convert_seconds, move_seconds
 
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 NATIVE = {
@@ -162,12 +162,19 @@ class Algorithm:
         return 1.0
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
-        sides = (native.src, native.types.elements[0]), (native.dst, native.types.elements[3])
-        asked = (p.src, p.types.elements[0]), (p.dst, p.types.elements[3])
-        copied = sides[0] != asked[0] or self.reads_padded or self.lacks_padding(native)
-        moved = copied * (p.src_bytes + native.src_bytes) + (sides[1] != asked[1]) * (p.dst_bytes + native.dst_bytes)
-        return self.estimate(native, kernel, threads) + move_seconds(moved) / threads + CALL_SECONDS
+        """Seconds of a route: of its loop nest, and of the bytes that reorders move, or convert as they lie."""
+        moved = converted = 0
+        copied = self.reads_padded or self.lacks_padding(native)
+        if native.src != p.src or copied:
+            moved += p.src_bytes + native.src_bytes
+        elif native.types.elements[0] != p.types.elements[0]:
+            converted += p.src_bytes + native.src_bytes
+        if native.dst != p.dst:
+            moved += p.dst_bytes + native.dst_bytes
+        elif native.types.elements[3] != p.types.elements[3]:
+            converted += p.dst_bytes + native.dst_bytes
+        reordered = (move_seconds(moved) + convert_seconds(converted)) / threads
+        return self.estimate(native, kernel, threads) + reordered + CALL_SECONDS
 
     # What runs
 

@@ -74,7 +74,8 @@ class Strips(Algorithm):
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         if p.taps == 1:
             return p.n * p.oc * prod(p.out) * SCALED_SECONDS * scale().copy_l2 / threads
-        return p.flops / (flops_per_second(kernel) * threads * PEAK_SHARE)
+        vectors = -(-p.oc // kernel.lanes)
+        return p.flops * vectors * kernel.lanes / p.oc / (flops_per_second(kernel) * threads * PEAK_SHARE)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (C, 1, k, k) -> [vectors][k][k][lanes]; bias -> [vectors][lanes] or None."""
