@@ -11,6 +11,7 @@ from random_cases import convolutions, deciding, integers, transposed
 from random_cases.deciding import let_one_decide
 
 import layoutkit as lk
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import packaged
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.ranking import rank
@@ -61,6 +62,37 @@ def test_any_convolution(built, cases):
 
     check()
     assert len(built) > 4
+
+
+@pytest.mark.parametrize("isa", [isa for isa in registry.isas() if isa not in EMULATED])
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_groups_whose_channels_do_not_fill_units(built, isa, seed):
+    """By kernels without tile units, which compute positions that are no output."""
+    rng = np.random.default_rng(seed)
+    for _ in range(CASES):
+        groups, images, threads = (int(v) for v in rng.integers(2, 5, 3))
+        depth, each = 4 * int(rng.integers(4)) + int(rng.integers(1, 4)), int(rng.integers(1, 40))
+        kernel, stride = rng.choice(((3, 3), (1, 3), (5, 2), (2, 1))), tuple(int(v) for v in rng.integers(1, 3, 2))
+        pads = tuple(tuple(int(v) for v in rng.integers(0, k, 2)) for k in kernel)
+        size = tuple(int(rng.integers(k, k + 20)) for k in kernel)
+        of_x = np.dtype(rng.choice(("uint8", "int8")))
+        layouts, limits = [lk.Layout(rng.choice(("NHWC", "nChw16c"))) for _ in range(2)], np.iinfo(of_x)
+        x = rng.integers(limits.min, limits.max, (images, groups * depth, *size), of_x, endpoint=True)
+        w = rng.integers(-128, 127, (groups * each, depth, *kernel), np.int8, endpoint=True)
+        zero = int(rng.integers(limits.min, limits.max))
+        how = dict(scale=np.float32(rng.choice((1e-4, 0.01))), activation=(None, "relu", "abs")[rng.integers(3)])
+        sums = reference.conv(x.astype(np.int64) - zero, w, None, stride, pads, (1, 1), groups)
+        expected = reference.to_physical(reference.requantized(sums, None, of_x, **how), layouts[1])
+        stored = reference.to_physical(x, layouts[0], pad_value=77)
+        held = guarded(stored.reshape(-1).view(np.uint8), "high").array.view(of_x).reshape(stored.shape)
+        out = guarded(np.full(expected.size, 0xA5, np.uint8), "high").array.view(of_x).reshape(expected.shape)
+        with using_isa(isa):
+            op = lk.Conv2d(w, stride=stride, padding=pads, groups=groups, layout=layouts[0], out_layout=layouts[1],
+                           dtype=(of_x, of_x), zero_point=zero, threads=threads, **how)  # fmt: skip
+            found = Choices(op.plan(x.shape))
+            assert stages(let_one_decide(rng, found))
+            np.testing.assert_array_equal(op(held, out, shape=x.shape), expected, err_msg=op.plan(x.shape).title)
+    assert len(built) >= CASES
 
 
 @pytest.mark.parametrize("types", ["bf16", "u8s8_s32"])

@@ -3,7 +3,8 @@
 A tile unit loads the pixels of a tile from one address and one distance. The pixels that a tap reads lie so in the
 input itself only within a row of outputs, if none of them is in the padding, and if channels are whole cache lines. So
 the rows that a block of outputs reads are staged, once for all taps and panels, where im2col copies them for each tap:
-see `_core/nests/convolutions/staged_rows.pyx`.
+see `_core/nests/convolutions/staged_rows.pyx`. Other kernels read staged rows where the channels of groups of integers do
+not fill their units.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ class Staged(PixelSums):
         return p.taps == 1  # im2col copies the same
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return [k for k in super().kernels(p) if tile_of(k).cycles.rows_at_once > 1]
+        """Those of tile units. Of groups whose channels do not fill units of integers all others, too: im2col copies
+        each pixel for every tap."""
+        depth = p.ic // p.groups
+        ragged = p.groups > 1 and p.types.integers and p.types.dst != p.types.sum
+        rows = super().kernels(p)
+        return [k for k in rows if tile_of(k).cycles.rows_at_once > 1 or (ragged and depth % k.kr)]
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
         g = geometry(p)

@@ -323,8 +323,9 @@ cdef class PixelRows(Executor):
         s.of_padding, s.bias = <uint32_t *>s.matrix, NULL  # what leaves taps out has no matrix
         s.adds_left_out = self.leaves_out and (epilogue.x_zero ^ self.flip) & 0xff
         s.x_from = s.y_from = s.zero_tap = 0
+        # only tile units leave out staged positions that are no output
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
-                    and epilogue.add == NULL and epilogue.scale == 1
+                    and (not self.stages or self.staged.sparse or self.kernel_row.tile.rows_at_once > 1) and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, False, False) != NULL))
         s.clip = clip_of(epilogue, adds or adds_narrow, self.cols > self.g.oc and (not self.rounding or self.narrow))
         if self.rounding and epilogue != NULL and ((epilogue.add != NULL and not adds_narrow) or self.integers):
