@@ -3,8 +3,8 @@
 A tile unit loads the pixels of a tile from one address and one distance. The pixels that a tap reads lie so in the
 input itself only within a row of outputs, if none of them is in the padding, and if channels are whole cache lines. So
 the rows that a block of outputs reads are staged, once for all taps and panels, where im2col copies them for each tap:
-see `_core/nests/convolutions/staged_rows.pyx`. Other kernels read staged rows where the channels of groups of integers do
-not fill their units.
+see `_core/nests/convolutions/staged_rows.pyx`. Other kernels read staged rows where the channels of groups of integers
+do not fill their units.
 """
 
 from __future__ import annotations
