@@ -282,12 +282,7 @@ LK_INLINE void run(const lk_depthwise_dot *d)
         wide = two ? bytes_2 : bytes_1, narrow = two ? bytes_2x1 : bytes_1x1;
 #if LK_VB == 64
         if (d->reading != LK_READ_PARTS && near == 3 - d->packed_rows) {
-            static const lk_depthwise_dot_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
-                                                           {flow_some, flow_some_flipped},
-                                                           {flow_by_pieces, flow_by_pieces_flipped},
-                                                           {flow_of_several, flow_of_several_flipped}};
-            const int how = d->reading == LK_READ_RUN ? 0 : begins_run(d) ? 1 : d->segments == 1 ? 2 : 3;
-            flows[how][d->flip != 0](d);
+            run_flow(d);
             return;
         }
 #else

@@ -257,19 +257,21 @@ cdef class DepthwiseDot(Executor):
 
     cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
         """Set the offsets to which the micro-kernel stores the pieces of a run. A short run fills a vector with those of
-        several columns."""
+        several columns, or where they lie apart repeats them."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t i, first
-        if run < self.runs - 1 or self.last_segments == 1:
-            for i in range(self.pieces):
-                s.s_at[i], s.s_size[i] = self.y_at[s.at + i], max(0, min(PIECE, s.count - PIECE * i))
+        cdef bint shares = run == self.runs - 1 and self.last_segments > 1
+        if not shares and (d.s_whole or d.pieces == self.pieces):
+            for i in range(d.pieces):
+                s.s_at[i], s.s_size[i] = self.y_at[s.at + i], min(PIECE, s.count - PIECE * i)
             s.y_first = s.s_at[0] if d.s_whole else 0
             return
-        d.segments, s.columns = <int>self.last_segments, self.shares
-        s.outputs = ceil_div(self.g.out[2], d.segments)
+        if shares:
+            d.segments, s.columns = <int>self.last_segments, self.shares
+            s.outputs = ceil_div(self.g.out[2], d.segments)
         d.s_whole, d.s_bytes = False, 0
         for i in range(self.pieces):
-            first = self.segment(s.outputs, i // d.pieces)
+            first = self.segment(s.outputs, i // d.pieces) if shares else 0
             s.x_at[i], s.x_bytes[i] = self.x_at[s.at + i % d.pieces], self.x_bytes[s.at + i % d.pieces]
             s.s_at[i] = self.y_at[s.at + i % d.pieces] + first * self.y_stride[3]
             s.s_size[i] = min(PIECE, s.count - i % d.pieces * PIECE)
