@@ -19,7 +19,7 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* see below */
  *   LK_READ_RUN     the pieces are whole and follow one another
  *   LK_READ_PIECES  they are anywhere, maybe of several columns: then there are `segments` shares of as many pieces, one
  *                   after another, and column[i * segments + k] is that of share k
- *   LK_READ_PARTS   the same of one column, in the order order[k] if `order` is not NULL; only with the first `pieces`
+ *   LK_READ_PARTS   the first `pieces` are anywhere in one column, each in the order order[k] if `order` is not NULL
  *
  * First columns [first, end) are gathered to the panel, [quads][columns][4 vectors][lanes][4], aligned to 64 bytes. The
  * panel already has the rest of what a tile reads, of the same rows and channels. Lane l of vector v is channel
@@ -32,7 +32,7 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* see below */
 typedef struct {
     const char *const *row; /* [4 * quads] */
     const int64_t *column;
-    const int64_t *at, *bytes; /* [pieces]; but for LK_READ_PARTS of a vector */
+    const int64_t *at, *bytes; /* of a vector; with LK_READ_PARTS [pieces] */
     const char *order;         /* [pieces][16], or NULL */
     const char *zero;
     char *panel;
