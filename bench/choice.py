@@ -190,7 +190,7 @@ def ship(path: Path, add: bool, share: float) -> int:
         there, machine = of_file(to)
         large = {key for key in there if is_large(key)} if any(map(is_large, costs)) else set()
         costs = {key: of for key, of in there.items() if key not in large} | costs
-    kept = of_candidates(costs, machine)
+    kept = of_today(costs, machine)
     before, after = (sum(map(len, of.values())) for of in (costs, kept))
     kept = some_of(kept, share)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
@@ -204,8 +204,8 @@ def ship(path: Path, add: bool, share: float) -> int:
     return 0
 
 
-def of_candidates(costs: dict, machine: dict) -> dict:
-    """Those costs of a table that are of candidates of today's."""
+def of_today(costs: dict, machine: dict) -> dict:
+    """The costs of a table without those of what is no candidate any more."""
     from layoutkit.bench.listed import candidates_of
 
     kept = {}
@@ -232,7 +232,7 @@ def renew() -> None:
 
     for path in sorted(packaged.DATA.glob("costs-*.txt")):
         costs, machine = of_file(path)
-        write(path, of_candidates(costs, machine), machine)
+        write(path, of_today(costs, machine), machine)
         print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
 
 

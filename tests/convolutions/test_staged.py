@@ -72,9 +72,10 @@ def test_groups_whose_channels_do_not_fill_units(built, isa, seed):
     for _ in range(CASES):
         groups, images, threads = (int(v) for v in rng.integers(2, 5, 3))
         depth, each = 4 * int(rng.integers(4)) + int(rng.integers(1, 4)), int(rng.integers(1, 40))
-        kernel, stride = rng.choice(((3, 3), (1, 3), (5, 2), (2, 1))), tuple(int(v) for v in rng.integers(1, 3, 2))
-        pads = tuple(tuple(int(v) for v in rng.integers(0, k, 2)) for k in kernel)
-        size = tuple(int(rng.integers(k, k + 20)) for k in kernel)
+        kernel, stride = rng.choice(((3, 3), (1, 3), (5, 2), (2, 1))), tuple(int(v) for v in rng.integers(1, 4, 2))
+        most = rng.choice((1, 2)) * kernel + 1  # of the padding, which may be wider than the kernel, and than the image
+        pads = tuple(tuple(int(v) for v in rng.integers(0, most[i], 2)) for i in range(2))
+        size = tuple(int(rng.integers(max(1, k - sum(pad)), k + rng.choice((2, 20)))) for k, pad in zip(kernel, pads))
         of_x = np.dtype(rng.choice(("uint8", "int8")))
         layouts, limits = [lk.Layout(rng.choice(("NHWC", "nChw16c"))) for _ in range(2)], np.iinfo(of_x)
         x = rng.integers(limits.min, limits.max, (images, groups * depth, *size), of_x, endpoint=True)
@@ -93,6 +94,26 @@ def test_groups_whose_channels_do_not_fill_units(built, isa, seed):
             assert stages(let_one_decide(rng, found))
             np.testing.assert_array_equal(op(held, out, shape=x.shape), expected, err_msg=op.plan(x.shape).title)
     assert len(built) >= CASES
+
+
+@pytest.mark.parametrize("isa", dict.fromkeys([*registry.isas(), ISA]))
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 2)])
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_padding_wider_than_a_row(built, isa, kernel):
+    """No output along the width reads the input, or only one does."""
+    rng = np.random.default_rng(kernel[1])
+    for width, before, after in ((1, 4, 0), (1, 3, 0), (2, 5, 0), (1, 7, 3), (1, 2, 9)):
+        x = rng.integers(0, 255, (1, 6, 20, width), np.uint8, endpoint=True)
+        w = rng.integers(-128, 127, (4, 3, *kernel), np.int8, endpoint=True)
+        pads, how = ((1, 1), (before, after)), dict(scale=np.float32(1e-3))
+        sums = reference.conv(x.astype(np.int64) - 7, w, None, (1, 3), pads, (1, 1), 2)
+        with using_isa(isa):
+            op = lk.Conv2d(w, stride=(1, 3), padding=pads, groups=2, layout="NHWC", dtype=("uint8", "uint8"),
+                           zero_point=7, **how)  # fmt: skip
+            assert stages(let_one_decide(rng, Choices(op.plan(x.shape))))
+            got = op(np.ascontiguousarray(x.transpose(0, 2, 3, 1)))
+        np.testing.assert_array_equal(got, reference.requantized(sums, None, np.uint8, **how).transpose(0, 2, 3, 1))
+    assert built
 
 
 @pytest.mark.parametrize("types", ["bf16", "u8s8_s32"])

@@ -65,10 +65,11 @@ class DepthwiseDot(Algorithm):
         rows, (step, *_), out = _rows(p), _columns(p), geometry(p).out
         quads = -(-len(rows.at) // 4)
         pieces = kernel.lanes // 4  # of a run
-        runs, left = divmod(-(-p.oc // PIECE), pieces)
-        vectors = 4 * runs
-        if left:  # as many columns as fit in a run
-            vectors += 4 // (pieces // left)
+        runs, left = divmod(-(-_padded(p) // PIECE), pieces)
+        shares = 1  # of a row, whose last runs fill one
+        if left and pieces % left == 0 and p.oc == p.groups and p.types.dst.itemsize == 1:
+            shares = pieces // left
+        vectors = 4 * (runs + (1 / shares if left else 0))
         gathered = quads * step * vectors * (PART_STEPS if p.oc > p.groups else COLUMN_STEPS)
         column = rows.at_once * vectors * (quads * p.kernel[-1] + OUTPUT_STEPS) + gathered
         columns = p.n * out[0] * -(-out[1] // rows.at_once) * out[2]

@@ -1,4 +1,4 @@
-"""Convolution on tile units, of rows of the input that are copied with their padding first.
+"""Convolution of rows of the input that are copied with their padding first, most of all on tile units.
 
 A tile unit loads the pixels of a tile from one address and one distance. The pixels that a tap reads lie so in the
 input itself only within a row of outputs, if none of them is in the padding, and if channels are whole cache lines. So
@@ -54,12 +54,12 @@ class Staged(PixelSums):
         return p.taps == 1  # im2col copies the same
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """Those of tile units. Of groups whose channels do not fill units of integers all others, too: im2col copies
-        each pixel for every tap."""
+        """Those of tile units; for groups of integers whose channels do not fill units all of them, since im2col would
+        copy each pixel for every tap."""
         depth = p.ic // p.groups
         ragged = p.groups > 1 and p.types.integers and p.types.dst != p.types.sum
-        rows = super().kernels(p)
-        return [k for k in rows if tile_of(k).cycles.rows_at_once > 1 or (ragged and depth % k.kr)]
+        all_of_them = super().kernels(p)
+        return [k for k in all_of_them if tile_of(k).cycles.rows_at_once > 1 or (ragged and depth % k.kr)]
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
         g = geometry(p)

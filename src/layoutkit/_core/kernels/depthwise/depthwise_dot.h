@@ -4,7 +4,7 @@
 #include "gemm/gemm.h"
 #include "kernels.h"
 
-enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* see below */
+enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* `reading` of lk_depthwise_dot */
 
 /* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
  * a run of as many channels as a vector has bytes:
@@ -12,14 +12,15 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* see below */
  *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
  *
  * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
- * row[u] + column[..] bytes, where the 16 channels of piece k begin at at[k]. It has bytes[k] of them, only the last pieces
- * of a column fewer than all; the others are anything. Rows that are NULL and columns that are LK_NOWHERE are `zero`, as
+ * row[u] + column[..] bytes, where the 16 channels of piece k begin at at[k]. Only bytes[k] of them are read; the sums of
+ * the others are anything. Rows that are NULL and columns that are LK_NOWHERE are `zero`, as
  * many bytes as a vector. The bits of `flip` are flipped in every four bytes: so s8 becomes u8. `reading`:
  *
  *   LK_READ_RUN     the pieces are whole and follow one another
  *   LK_READ_PIECES  they are anywhere, maybe of several columns: then there are `segments` shares of as many pieces, one
  *                   after another, and column[i * segments + k] is that of share k
- *   LK_READ_PARTS   the first `pieces` are anywhere in one column, each in the order order[k] if `order` is not NULL
+ *   LK_READ_PARTS   the first `pieces` are anywhere in one column, each in the order order[k] if `order` is not NULL;
+ *                   with vectors of 16 bytes always
  *
  * First columns [first, end) are gathered to the panel, [quads][columns][4 vectors][lanes][4], aligned to 64 bytes. The
  * panel already has the rest of what a tile reads, of the same rows and channels. Lane l of vector v is channel
@@ -28,11 +29,11 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* see below */
  * one of `vectors` the lanes `lanes`, 0: all.
  * With `out`, but not with vectors of 16 bytes, sums are rounded to bytes, s_bytes of them: its `mul` and `off` are in the
  * order of the panel, `least` and `most` in that of channels. `s_whole`: they are stored in one; else piece k goes to
- * s_at[k], s_size[k] bytes of it. Results may be stored twice. */
+ * s_at[k], s_size[k] bytes of it, of all pieces of a vector. Results may be stored twice. */
 typedef struct {
     const char *const *row; /* [4 * quads] */
     const int64_t *column;
-    const int64_t *at, *bytes; /* of a vector; with LK_READ_PARTS [pieces] */
+    const int64_t *at, *bytes; /* of all pieces of a vector; with LK_READ_PARTS [pieces] */
     const char *order;         /* [pieces][16], or NULL */
     const char *zero;
     char *panel;

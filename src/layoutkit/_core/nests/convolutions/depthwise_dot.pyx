@@ -6,7 +6,7 @@ A task is one or two output rows of a run of channels, as many as a vector has b
 is gathered column by column into a panel that stays in L1. The micro-kernel makes bytes of its sums; or they are the
 result, or go to y through a buffer.
 
-The last run may have half the channels or a quarter. Where the results are bytes, a vector then holds those of `segments`
+The last run may have a half of the pieces of 16 channels, or a quarter. Where the results are bytes, a vector then holds those of `segments`
 shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and may begin within
 the one before.
 """
@@ -25,7 +25,7 @@ from ...ndarray cimport NPY_INT64, NPY_INT8
 from ..executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, elements, more, share
 
 cdef enum:
-    PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
+    PIECE = 16                 # channels that lie together, at least, but for the last ones
     MAX_RUN = 64               # channels of a run
     MAX_PIECES = MAX_RUN // PIECE
     TILE = 8                   # columns of a tile
@@ -257,7 +257,7 @@ cdef class DepthwiseDot(Executor):
 
     cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
         """Set the offsets to which the micro-kernel stores the pieces of a run. A short run fills a vector with those of
-        several columns, or where they lie apart repeats them."""
+        several columns; if its pieces are stored apart, it is filled up with the same ones again."""
         cdef lk_depthwise_dot *d = &s.d
         cdef int64_t i, first
         cdef bint shares = run == self.runs - 1 and self.last_segments > 1

@@ -309,7 +309,7 @@ cdef class PixelRows(Executor):
         """Set what does not depend on the task: the workspace, and the fields of the tile that no task changes."""
         cdef lk_gemm *tile = &s.tile
         cdef bint adds = epilogue != NULL and epilogue.add != NULL and self.accumulates and not self.rounding
-        cdef bint adds_narrow = self.adds_narrow and epilogue != NULL and epilogue.add != NULL
+        cdef bint stores_all, adds_narrow = self.adds_narrow and epilogue != NULL and epilogue.add != NULL
         cdef int64_t residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL else 0
         cdef char *zeros
         cdef int j
@@ -323,9 +323,11 @@ cdef class PixelRows(Executor):
         s.of_padding, s.bias = <uint32_t *>s.matrix, NULL  # what leaves taps out has no matrix
         s.adds_left_out = self.leaves_out and (epilogue.x_zero ^ self.flip) & 0xff
         s.x_from = s.y_from = s.zero_tap = 0
-        # only tile units leave out staged positions that are no output
+        # Staged positions that are no output, which only sparse rows are without, have no place to be stored at: tile units
+        # know that, and so does the buffer of sums.
+        stores_all = self.stages and not self.staged.sparse and self.kernel_row.tile.rows_at_once == 1
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
-                    and (not self.stages or self.staged.sparse or self.kernel_row.tile.rows_at_once > 1) and epilogue.add == NULL and epilogue.scale == 1
+                    and not stores_all and epilogue.add == NULL and epilogue.scale == 1
                     and (epilogue.steps == 0 or clip_of(epilogue, False, False) != NULL))
         s.clip = clip_of(epilogue, adds or adds_narrow, self.cols > self.g.oc and (not self.rounding or self.narrow))
         if self.rounding and epilogue != NULL and ((epilogue.add != NULL and not adds_narrow) or self.integers):

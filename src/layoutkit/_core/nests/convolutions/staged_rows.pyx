@@ -77,6 +77,8 @@ cdef class StagedRows:
         end = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1
         self.zeros_behind = 0 if self.sparse else max(0, end - width * self.step) * self.pitch
         self.left = max(0, g.before[2])
+        if not self.sparse:  # the padding may be wider than the row
+            self.left = min(self.left, width * self.step)
         self.right = max(self.left, min(width * self.step, min(end, g.size[2] + g.before[2])))
         self.sort = <int64_t *>calloc(4 * max(1, g.kernel[1]), sizeof(int64_t))
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
