@@ -6,9 +6,9 @@ A task is one or two output rows of a run of channels, as many as a vector has b
 is gathered column by column into a panel that stays in L1. The micro-kernel makes bytes of its sums; or they are the
 result, or go to y through a buffer.
 
-The last run may have a half of the pieces of 16 channels, or a quarter. Where the results are bytes, a vector then holds those of `segments`
-shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and may begin within
-the one before.
+The last run may have a half of the pieces of 16 channels, or a quarter. Where the results are bytes, a vector then holds
+those of `segments` shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and
+may begin within the one before.
 """
 
 from libc.stdint cimport int64_t, uint32_t
