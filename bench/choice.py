@@ -205,7 +205,7 @@ def ship(path: Path, add: bool, share: float) -> int:
 
 
 def of_today(costs: dict, machine: dict) -> dict:
-    """The costs of a table without those of what is no candidate any more."""
+    """A table's costs, but for those of what is no candidate any more."""
     from layoutkit.bench.listed import candidates_of
 
     kept = {}

@@ -66,7 +66,7 @@ class DepthwiseDot(Algorithm):
         quads = -(-len(rows.at) // 4)
         pieces = kernel.lanes // 4  # of a run
         runs, left = divmod(-(-_padded(p) // PIECE), pieces)
-        shares = 1  # of a row, whose last runs fill one
+        shares = 1  # columns whose last, short runs share a vector
         if left and pieces % left == 0 and p.oc == p.groups and p.types.dst.itemsize == 1:
             shares = pieces // left
         vectors = 4 * (runs + (1 / shares if left else 0))

@@ -13,8 +13,8 @@ enum { LK_READ_PARTS, LK_READ_RUN, LK_READ_PIECES }; /* `reading` of lk_depthwis
  *
  * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
  * row[u] + column[..] bytes, where the 16 channels of piece k begin at at[k]. Only bytes[k] of them are read; the sums of
- * the others are anything. Rows that are NULL and columns that are LK_NOWHERE are `zero`, as
- * many bytes as a vector. The bits of `flip` are flipped in every four bytes: so s8 becomes u8. `reading`:
+ * the others are anything. Rows that are NULL and columns that are LK_NOWHERE are `zero`, as many bytes as a vector. The
+ * bits of `flip` are flipped in every four bytes: so s8 becomes u8. `reading`:
  *
  *   LK_READ_RUN     the pieces are whole and follow one another
  *   LK_READ_PIECES  they are anywhere, maybe of several columns: then there are `segments` shares of as many pieces, one

@@ -323,8 +323,8 @@ cdef class PixelRows(Executor):
         s.of_padding, s.bias = <uint32_t *>s.matrix, NULL  # what leaves taps out has no matrix
         s.adds_left_out = self.leaves_out and (epilogue.x_zero ^ self.flip) & 0xff
         s.x_from = s.y_from = s.zero_tap = 0
-        # Staged positions that are no output, which only sparse rows are without, have no place to be stored at: tile units
-        # know that, and so does the buffer of sums.
+        # Some staged positions are no output and have no place in y; sparse rows have none of these. Tile units skip them,
+        # and so does what rounds sums from the buffer; other micro-kernels would store them.
         stores_all = self.stages and not self.staged.sparse and self.kernel_row.tile.rows_at_once == 1
         s.rounds_in_registers = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
                     and not stores_all and epilogue.add == NULL and epilogue.scale == 1
