@@ -37,7 +37,7 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
 # Allocations of one operation that are failed.
-MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 200 if os.environ.get("CI") else 150
+MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 200 if os.environ.get("CI") else 60
 # what the machine is, which of the tables that come with the package serves it, and what that says
 KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.packaged", "layoutkit.choosing.model"}
 
@@ -136,7 +136,7 @@ def main():
     ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
         most = MOST // 10 if operation is a_table_that_is_read else MOST
-        sweep(operation, known, ours, min(most, 150))  # what is made once, as the traceback's own modules
+        sweep(operation, known, ours, min(most, 60))  # what is made once, as the traceback's own modules
         settle(operation)
         before, blocks = shim.lk_in_use(), shim.lk_blocks()
         for _ in range(AGAIN if ours else 1):

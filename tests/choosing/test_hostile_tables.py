@@ -36,11 +36,11 @@ def test_keys_that_once_did(tmp_path, key):
     assert hostile.use(text, tmp_path) < 1_000_000
 
 
-@pytest.mark.parametrize("kind", hostile.CROWDS)
-def test_the_largest_table_takes_bounded_work(tmp_path, kind):
-    text = hostile.crowd(hostile.CROWDS[kind])
-    assert costfile.MAX_BYTES - 20_000 < len(text) <= costfile.MAX_BYTES
-    assert hostile.use(text, tmp_path) < hostile.MAX_CALLS
+def test_the_largest_table_takes_bounded_work(tmp_path, some):
+    for kind in some(hostile.CROWDS):
+        text = hostile.crowd(hostile.CROWDS[kind])
+        assert costfile.MAX_BYTES - 20_000 < len(text) <= costfile.MAX_BYTES
+        assert hostile.use(text, tmp_path) < hostile.MAX_CALLS, kind
 
 
 MEMORY = """

@@ -216,6 +216,7 @@ def test_reduce(kernel, matrix, down, fold, end):
     memory = Memory(x, gap, NAMES[kernel.types], end)
     wide = memory.read().astype(np.float64)
     axis, n = (0, x.shape[1]) if down else (1, x.shape[0])
+    by_order = np.zeros(n, bool)
     begin = {"product": 1.5, "max": -0.5, "min": 0.5}.get(fold, 2.0)
     into = guarded(np.full(n, begin).view(np.uint8), end)
     top = wide.max(axis)
@@ -230,15 +231,17 @@ def test_reduce(kernel, matrix, down, fold, end):
     elif fold == "product":
         want = wide.prod(axis) * begin
         size = np.abs(want)
+        whole = np.where(wide == 0, 1, wide).prod(axis) * begin
+        by_order = np.isinf(whole) & np.isfinite(wide).all(axis)  # a zero comes before or after the overflow
     else:
         taken = {"sum": wide, "absolute": np.abs(wide), "squares": np.square(wide)}
         taken = taken[fold] if fold in taken else np.exp(wide - np.expand_dims(top, axis))
         want, size = taken.sum(axis) + begin, np.abs(taken).sum(axis) + begin
     got = into.array.view(np.float64)
-    inside = np.isfinite(want) & (fold != "powers" or np.abs(want) < 1e37)
+    inside = np.isfinite(want) & ~by_order & (fold != "powers" or np.abs(want) < 1e37)
     tolerance = (1e-12 if fold != "powers" else 2.0**-17) * size
     assert (np.abs(got - want) <= tolerance)[inside].all() if np.ndim(size) else (got == want)[inside].all()
-    assert (np.isnan(got) == np.isnan(want)).all()
+    assert (np.isnan(got) == np.isnan(want))[~by_order].all()
 
 
 def test_every_family_was_run():

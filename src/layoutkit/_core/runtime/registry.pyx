@@ -66,21 +66,19 @@ class Kernel(NamedTuple):
 cdef int _active = 0
 cdef str _active_name = ""
 _by_name = {}  # name -> address of its lk_kernel
-cdef list _rows = []  # every row, best first, and the number of its instruction set; made once: there are over a thousand
+cdef dict _rows = {}  # family, or None for all -> its rows, best first, and the numbers of their instruction sets
+cdef list _isas = []  # numbers of the instruction sets that have rows, lowest first
 
 
 def isas(emulated=False):
     """Names of the instruction sets that were compiled in and that this CPU runs, lowest first; or of those that it only
     emulates, which tests may use."""
-    have = {k.isa for k in kernels(all_isas=True)}
-    runs = [i for i in range(LK_ISA_COUNT) if lk_isa_supported(i) and bool(lk_isa_emulated(i)) == emulated]
-    return [name for i in runs if (name := lk_isa_name(i).decode()) in have]
+    return [lk_isa_name(i).decode() for i in _isas if lk_isa_supported(i) and bool(lk_isa_emulated(i)) == emulated]
 
 
 def emulated():
     """Names of the instruction sets that were compiled in only for tests, whether or not this CPU can emulate them."""
-    names = {lk_isa_name(i).decode() for i in range(LK_ISA_COUNT) if lk_isa_emulated(i)}
-    return names & {k.isa for k in kernels(all_isas=True)}
+    return {lk_isa_name(i).decode() for i in _isas if lk_isa_emulated(i)}
 
 
 def tiles():
@@ -125,9 +123,9 @@ cdef object kernel_of(const lk_kernel *row):
                   row.mr, row.nr, row.kr, tile_of(row.tile))
 
 
-cdef list all_rows():
-    """`_rows`, made on first use."""
-    global _rows
+cdef list family_rows(family):
+    """A list of `_rows`; they and `_isas` are made on first use."""
+    global _isas
     cdef const lk_kernel *const *arrays = lk_all_kernels()
     cdef const lk_kernel *row
     if not _rows:
@@ -140,16 +138,19 @@ cdef list all_rows():
                 rows.append((k, row.isa))
                 row += 1
             arrays += 1
-        _rows = rows
-    return _rows
+        for name in FAMILIES:
+            _rows[name] = [(k, isa) for k, isa in rows if k.family == name]
+        _rows[None] = rows
+        _isas = sorted({isa for _, isa in rows})
+    return _rows.get(family, [])
 
 
 def kernels(family=None, types=None, *, all_isas=False):
     """Rows of the registry, best first: of the instruction set in use and those below it, or of all."""
     cdef int isa
     out = []
-    for k, isa in all_rows():
-        if (all_isas or (isa <= _active and lk_isa_supported(isa))) and family in (None, k.family) and types in (None, k.types):
+    for k, isa in family_rows(family):
+        if (all_isas or (isa <= _active and lk_isa_supported(isa))) and types in (None, k.types):
             out.append(k)
     return out
 
