@@ -35,7 +35,7 @@ NEST_ISAS = list(dict.fromkeys((WHOLE_ISAS[0], WHOLE_ISAS[-1])))
 
 # How many examples properties draw that do not say so themselves. CI draws the long ones; a new seed each time.
 LONG = bool(os.environ.get("CI"))
-settings.register_profile("short", max_examples=30, deadline=None)
+settings.register_profile("short", max_examples=20, deadline=None)
 settings.register_profile("long", max_examples=50, deadline=None)
 settings.load_profile("long" if LONG else "short")
 

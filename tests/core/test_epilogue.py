@@ -107,7 +107,7 @@ def test_over_all_of_float64(form, seed):
     name, numbers = kernel_of(form)
     if name == "pow" and not numbers[1]:
         return
-    count = 4000 if LONG else 300
+    count = 4000 if LONG else 150
     small = rng.standard_normal(count) * 10.0 ** rng.integers(-320, 0, count)
     near = (
         rng.uniform(UNDERFLOW.get(name, -40), 40, 4 * count),

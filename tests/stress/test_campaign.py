@@ -12,7 +12,7 @@ import random_cases
 from conftest import LONG
 
 STRESS = Path(__file__).parents[2] / "stress"
-SHARE = {  # a third of it where this is not CI; .ci/run has a larger one
+SHARE = {  # a sixth of it where this is not CI; .ci/run has a larger one
     "reorders": 200,
     "convolutions": 60,
     "integers": 25,
@@ -23,7 +23,7 @@ SHARE = {  # a third of it where this is not CI; .ci/run has a larger one
     "chunked": 30,
 }
 if not LONG:
-    SHARE = {kind: -(-count // 3) for kind, count in SHARE.items()}
+    SHARE = {kind: -(-count // 6) for kind, count in SHARE.items()}
 
 
 def run(*args):
