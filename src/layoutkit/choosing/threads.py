@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from .._core.runtime.team import allowed
 
 MAX_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
 _most = MAX_THREADS  # of a call without `threads=`
+_UNCHANGED = nullcontext()
 
 
 class _ThreadState(threading.local):
@@ -62,8 +64,10 @@ def get_num_threads() -> int:
     return allowed(min(_most, _thread.most))
 
 
-def at_most(threads: int | None) -> TemporaryChange:
+def at_most(threads: int | None) -> AbstractContextManager[None]:
     """A context in which calls without `threads=`, those that a call consists of, use so many threads at most."""
+    if threads is None:
+        return _UNCHANGED
     before, most = _thread.most, min(_thread.most, check_threads(threads))
     return TemporaryChange(partial(setattr, _thread, "most", most), partial(setattr, _thread, "most", before))
 

@@ -221,9 +221,9 @@ class _Conv(ConvolutionBase):
         packed = self._packed.get(key)
         if packed is None:
             f = self._filter
+            pack = partial(watched, partial(packing_info, f, route.packing), route.pack) if watchers else route.pack
             with at_most(self._threads):
-                info = partial(packing_info, f, route.packing)
-                packed = self._packed[key] = watched(info, route.pack, f.w, f.bias_over(f.w))
+                packed = self._packed[key] = pack(f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:

@@ -73,6 +73,8 @@ class CheckedAttributes:
         self.w_layout, self.shape = w.layout.dense, w.shape
         self.filter_layout_given = a.filter_layout is not None
         self.is_oihw = self.w_layout == _OIHW[rank]
+        dims = [factor.dim for factor in self.w_layout.factors]
+        self._axes = [dims.index(dim) for dim in range(rank + 2)] if self.w_layout.is_plain else None
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
             faults.errors.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
@@ -155,8 +157,6 @@ class Filter(CheckedAttributes):
         self.__dict__.update(checked.__dict__)
         self.shared = checked if shared else None
         self.strided = strided
-        dims = [factor.dim for factor in self.w_layout.factors]
-        self._axes = [dims.index(dim) for dim in range(rank + 2)] if self.w_layout.is_plain else None
         self.w = self.ordered(array)
         self.activation = activation
         if self.types.integers:
@@ -168,10 +168,12 @@ class Filter(CheckedAttributes):
                                      ("out_zero_point", out_zero_point, 0)):  # fmt: skip
             if (not isinstance(value, (int, float)) and np.ndim(value)) or value != default:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
-        faults = Faults(what)
-        self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)
-        factors = None if scale is None else faults.check(self.per_channel, scale, "scale", default=None)
-        faults.done()
+        self.bias = factors = None
+        if bias is not None or scale is not None:
+            faults = Faults(what)
+            self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)
+            factors = None if scale is None else faults.check(self.per_channel, scale, "scale", default=None)
+            faults.done()
         if factors is not None:
             wide = self.widened(np.ascontiguousarray(self.w)) * factors.reshape(-1, *[1] * (rank + 1))
             self.w = converted(wide, self.types.elements[2], self.types.elements[1])

@@ -94,6 +94,7 @@ class ConvTypes(NamedTuple):
 # The table is LK_TYPES of kernels.h.
 TYPES = {name: ConvTypes(name, elements) for name, elements in registry.TYPES.items()}
 F32 = TYPES["f32"]
+_INT8 = np.dtype(np.int8)
 
 
 class ArrayTypes(NamedTuple):
@@ -138,7 +139,7 @@ def types_of(w: np.ndarray, dtype: Any, what: str) -> ArrayTypes:
 
 def dtype_for(dtype: Any, x: Any, w: Any) -> Any:
     """`dtype` as `types_of` takes it, with the type of the input `x` where the filter is int8."""
-    if isinstance(dtype, tuple) or getattr(w, "dtype", None) != np.int8:
+    if isinstance(dtype, tuple) or getattr(w, "dtype", None) != _INT8:
         return dtype
     name = str(getattr(x, "dtype", None))
     return (name, "int32" if dtype is None else dtype) if name in ("int8", "uint8") else dtype
@@ -173,7 +174,7 @@ def conversion_of(elements: tuple[str, str]) -> Any:
 
 def converted(array: np.ndarray, from_: str, to: str) -> np.ndarray:
     """The numbers of a contiguous array of one element as another."""
-    dtype = conversion_of((from_, to))
+    dtype = None if from_ == to else conversion_of((from_, to))
     return array if dtype is None else reorder(array.reshape(-1), "a", "a", dtype=dtype).reshape(array.shape)
 
 
