@@ -173,12 +173,12 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
     whole, size = set(), width
     for x in steps:  # the innermost part of a run stays whole
         if size < run:
-            whole.add(x.dim)
+            whole.add((x.dim, x.level))
             size *= x.n
     for x in reversed(steps):
         most = MAX_SLAB_BYTES // width // (prod(sizes) // sizes[x.dim])
         unit = _unit(src[x.dim], dst[x.dim], shape[x.dim])
-        if x.level or x.dim in whole or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
+        if x.level or (x.dim, 0) in whole or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
             continue
         if sum(e < n for e, n in zip(sizes, box)) == MAX_CUTS:
             break

@@ -33,7 +33,8 @@ FEW_WINDOWS = 8
 # To store a vector shuffled from lanes of 16 bytes, by the number of registers that these fill.
 LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
 LANE_BYTES = 16
-MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take longer do not count as fast
+# Of a cache line: nests that take longer do not count as fast. Tiles take the longer, the narrower their elements are.
+MAX_FAST_LINE_SECONDS = {1: 7.5e-9, 2: 4.1e-9, 4: 2.5e-9, 8: 2.5e-9}
 MAX_CONTIGUOUS_SHARE = 0.75  # of elements that have the same successor on both sides
 SAMPLED_VECTORS = 4
 MIN_STEPS, STEPS_BYTES = 4, 16384  # of the destination, between one vector and the next: as in windows.c
@@ -271,4 +272,4 @@ def is_scattered(nest: Nest) -> bool:
     are fast."""
     table, width = nest.fused.rows.table if nest.fused else (), nest.bits // 8
     follow = sum(a is not None and b == a + width for a, b in itertools.pairwise(table))
-    return follow < MAX_CONTIGUOUS_SHARE * len(table) and line_seconds(nest) <= MAX_FAST_LINE_SECONDS
+    return follow < MAX_CONTIGUOUS_SHARE * len(table) and line_seconds(nest) <= MAX_FAST_LINE_SECONDS[width]
