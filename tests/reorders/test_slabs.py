@@ -146,3 +146,11 @@ def test_gaps_of_a_destination_are_not_written():
     strides[1][1] += 64  # between rows
     strides[1][0] = 7 * strides[1][1]
     assert {slab.out.tile[1].n for slab in of(shape, src, dst, strides=strides)} == {7 * 400}
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_dimension_is_cut_between_its_blocks_though_they_begin_every_run(width):
+    """Runs of the destination are 4 h of each w of each c: slabs have all of these, and some blocks of h."""
+    found = of((76, 209, 156, 22), "NCHW", "nHcw4h", width)
+    assert found and all(slab.bytes <= 2 * MAX_SLAB_BYTES for slab in found)
+    assert all(slab.shape[2] % 4 == 0 and slab.shape[2] < 156 for slab in found)

@@ -63,6 +63,19 @@ def test_what_it_takes_goes_by_how_far_apart_elements_are():
     assert not is_scattered(nests_of("ab", "ab", (1000, 64))[0][0])
 
 
+@pytest.mark.parametrize("rows, columns, narrow, wide", [
+    (8, 8, 1, None), (4, 22, 1, None), (30, 7, 2, 4), (33, 35, None, 1),
+])  # fmt: skip
+def test_windows_are_fast_for_longer_the_narrower_elements_are(rows, columns, narrow, wide):
+    """Small matrices are shuffled rather than moved tile by tile; of `wide` elements they are not."""
+
+    def fast(width):
+        return is_scattered(nests_of("NCW", "NWC", (1000, rows, columns), width)[0][0])
+
+    assert narrow is None or fast(narrow)
+    assert wide is None or not fast(wide)
+
+
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("shape", [(3, 5, 7, 9), (1, 37, 2, 3), (2, 16, 1, 33), (1, 1, 1, 2)])
 @pytest.mark.parametrize("pair", [("NHWC", "NCHW"), ("Hncw8h", "nChw16c"), ("NCHW", "CwHn8h4c"), ("ChNw4n16c", "HNCW")])
