@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,14 @@ def exchanged(layout: Layout) -> Layout:
     return Layout.from_factors([({0: 1, 1: 0}.get(f.dim, f.dim), f.size) for f in layout.factors])
 
 
+@lru_cache(64)
 def split_groups(layout: Layout) -> Layout:
     """A plain layout of a filter (O, I/groups, *kernel) as that of (groups, O/groups, I/groups, *kernel)."""
     following = {c: chr(ord(c) + 1) for c in "bcde"} | {"a": "ab"}
     return Layout("".join(following[c] for c in layout.tag))
 
 
+@lru_cache(64)
 def without_groups(layout: Layout) -> Layout:
     """The layout of (groups, O/groups, ..), its first factor the groups, as that of (O, ..)."""
     return Layout(layout.tag[1:].translate({ord(c): ord(c) - 1 for c in "bcdefBCDEF"}))
