@@ -10,6 +10,7 @@ from walks import PAD, bytes_expected, bytes_moved, offsets_of, sides
 
 import layoutkit as lk
 from layoutkit.choosing.cache import plans
+from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders import slabs
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, stages_of
@@ -154,3 +155,14 @@ def test_a_dimension_is_cut_between_its_blocks_though_they_begin_every_run(width
     found = of((76, 209, 156, 22), "NCHW", "nHcw4h", width)
     assert found and all(slab.bytes <= 2 * MAX_SLAB_BYTES for slab in found)
     assert all(slab.shape[2] % 4 == 0 and slab.shape[2] < 156 for slab in found)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("src, dst", [("NCW", "NWC"), ("NWC", "NCW")])
+def test_few_long_rows_are_interleaved_by_whole_vectors(src, dst, width):
+    """Where a tile is a whole number of vectors on both sides, no windows are shuffled."""
+    shape = (300, 4, 3000)
+    layouts = lk.Layout(src), lk.Layout(dst)
+    t = Transfer(*layouts, width, *(contiguous_strides(x, shape, width) for x in layouts), Box.all_of(shape))
+    stages = stages_of(t, "slabs")
+    assert stages[0].slab and {nest.family for nest in stages[0].moves} == {"transpose"}

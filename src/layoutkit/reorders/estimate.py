@@ -144,7 +144,7 @@ def _of_tile(nest: Nest, vector: int) -> Counts:
     if nest.fused:  # runs of the destination are stored one by one
         ends = n0 * _partial_lines(nest.fused.columns, n1 * width)
         return Counts(1, rows=n0 * -(-n1 // lanes), ends=ends)._replace(**{f"tails{8 * width}": -(-n0 // lanes) * n1})
-    if _fills_vectors(nest, lanes, vector):
+    if fills_vectors(nest, vector):
         kind, count = "vectors" if width <= 2 else "tails", 2 * n0 * n1 / lanes
     elif nest.valid and n1 * width <= 16:  # each row of the destination is a lane of a vector
         kind, count = "tails", -(-n0 // lanes) * n1 + n0
@@ -192,12 +192,13 @@ def _of_joined(columns: int, rows: int, width: int, lanes: int) -> Counts:
     return Counts(1, rows=narrow * full * lanes, ends=narrow * tail)._replace(**counts)
 
 
-def _fills_vectors(nest: Nest, lanes: int, vector: int) -> bool:
+def fills_vectors(nest: Nest, vector: int) -> bool:
     """Whether a transpose between long rows and short ones, without gaps between the latter, is done by whole vectors
     on both sides. See move_packed.inc."""
     columns, rows = nest.tile
     width = nest.bits // 8
-    if nest.valid or any(nest.outer):
+    lanes = max(1, vector // width)
+    if nest.family != "transpose" or nest.valid or any(nest.outer):
         return False
     if rows.n < lanes <= columns.n and columns.dst == rows.n * width:
         short = rows.n

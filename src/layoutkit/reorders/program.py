@@ -14,6 +14,7 @@ from ..memory import spans
 from ..memory.spans import Span
 from . import reach
 from .box import Box
+from .estimate import fills_vectors
 from .nest import Blocking, Nest
 from .nests import copy_nests, fill_nests
 from .slabs import Slab, slabs_of
@@ -119,9 +120,8 @@ def suits_alignment(name: str, t: Transfer) -> bool:
 def slab_nests(slab: Slab, width: int, vector: int, blocking: Blocking) -> tuple[list[Nest], set[int]]:
     """The nests that assemble a slab, and the dimensions whose pads they also write."""
     windows = window_nests(slab.shape, slab.source, slab.buffer, width)
-    if windows and is_scattered(windows[0][0]):
-        return windows
-    return copy_nests(slab.shape, slab.source, slab.buffer, width, vector, blocking)
+    tiles = copy_nests(slab.shape, slab.source, slab.buffer, width, vector, blocking)
+    return windows if windows and is_scattered(windows[0][0]) and not fills_vectors(tiles[0][0], vector) else tiles
 
 
 @lru_cache(8)
