@@ -14,7 +14,7 @@ from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders import slabs
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, stages_of
-from layoutkit.reorders.slabs import MAX_BOX_BYTES, MAX_SLAB_BYTES, slabs_of
+from layoutkit.reorders.slabs import MAX_BOX_BYTES, MAX_SLAB_BYTES, MIN_SLAB_RUN_BYTES, slabs_of
 
 GAP = 1 << 60  # nothing was written to this byte of a buffer
 
@@ -155,6 +155,16 @@ def test_a_dimension_is_cut_between_its_blocks_though_they_begin_every_run(width
     found = of((76, 209, 156, 22), "NCHW", "nHcw4h", width)
     assert found and all(slab.bytes <= 2 * MAX_SLAB_BYTES for slab in found)
     assert all(slab.shape[2] % 4 == 0 and slab.shape[2] < 156 for slab in found)
+
+
+@pytest.mark.parametrize("shape, src, dst, width", [
+    ((11, 35, 200, 637), "nChw8c", "HWCN", 1), ((114, 476, 5, 100), "dabc", "abcd", 2),
+    ((2414, 121, 50), "cba", "bac", 4),
+])  # fmt: skip
+def test_the_runs_of_a_box_are_cut_where_the_buffer_cannot_hold_them(shape, src, dst, width):
+    found = of(shape, src, dst, width)
+    assert found and all(slab.bytes <= 2 * MAX_SLAB_BYTES for slab in found)
+    assert found[0].out.tile[1].n >= MIN_SLAB_RUN_BYTES
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])

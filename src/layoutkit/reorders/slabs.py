@@ -164,26 +164,30 @@ def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: 
 def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[list[tuple[int, int, int]]]:
     """For every dimension of a box the first index, number and size of slabs: equal ones, and a smaller one.
 
-    The outermost dimension of the destination is cut first, so that runs stay long; what is contiguous in the source is
-    cut only into whole vectors, so that tiles are full.
+    The outermost dimension of the destination is cut first, so that runs stay long; what it takes to make them of
+    `MIN_SLAB_RUN_BYTES` is cut only if the buffer could not hold it. What is contiguous in the source is cut only into
+    whole vectors, so that tiles are full.
     """
     sizes, steps = list(box), _steps(dst, box, box)
     run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
     contiguous = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
-    whole, size = set(), width
-    for x in steps:  # the innermost part of a run stays whole
+    fewest, size = {}, width  # values of the digits that make so long a run
+    for x in steps:
         if size < run:
-            whole.add((x.dim, x.level))
+            fewest[x.dim, x.level] = min(x.n, -(-run // size))
             size *= x.n
     for x in reversed(steps):
         most = MAX_SLAB_BYTES // width // (prod(sizes) // sizes[x.dim])
         unit = _unit(src[x.dim], dst[x.dim], shape[x.dim])
-        if x.level or (x.dim, 0) in whole or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
+        if x.level or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
+            continue
+        few = fewest.get((x.dim, 0), 0) * dst[x.dim].digits[0].unit
+        if few >= box[x.dim] or (few and prod(sizes) * width <= MAX_BUFFER_BYTES):
             continue
         if sum(e < n for e, n in zip(sizes, box)) == MAX_CUTS:
             break
         least = lcm(unit, VECTOR_BYTES // width if x.dim in contiguous else 1)
-        sizes[x.dim] = min(box[x.dim], max(least, most // least * least))
+        sizes[x.dim] = min(box[x.dim], max(-(-max(few, 1) // least), most // least) * least)
     counts = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
     cuts = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, counts, sizes)]
     return [[cut for cut in of_dim if cut[1] and cut[2]] for of_dim in cuts]
