@@ -160,6 +160,11 @@ def seed():
 
 @pytest.fixture
 def some(seed):
-    """A share of many cases, others in each run; in CI all of them."""
-    chosen = random.Random(seed)
-    return lambda cases, share=0.4: (case for case in cases if LONG or chosen.random() < share)
+    """A share of many cases, at least one, others in each run; in CI all of them."""
+    rng = random.Random(seed)
+
+    def chosen(cases, share=0.4):
+        cases = list(cases)
+        return cases if LONG else [case for case in cases if rng.random() < share] or rng.sample(cases, 1)
+
+    return chosen

@@ -13,6 +13,7 @@ import pytest
 import threadpoolctl
 
 import layoutkit as lk
+from layoutkit.choosing.threads import at_most
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1, 64, 70, 66), np.float32)  # large enough for a second thread
@@ -49,6 +50,19 @@ def at_once(works, rounds=20):
         assert not t.is_alive()
     if errors:
         raise errors[0]
+
+
+def test_limits_within_limits():
+    before = lk.get_num_threads()
+    with at_most(2):
+        most = lk.get_num_threads()
+        assert most == min(2, before)
+        with at_most(None):
+            assert lk.get_num_threads() == most
+        with at_most(1):
+            assert lk.get_num_threads() == 1
+        assert lk.get_num_threads() == most
+    assert lk.get_num_threads() == before
 
 
 def test_one_plan_in_many_threads():

@@ -232,7 +232,8 @@ def test_reduce(kernel, matrix, down, fold, end):
         want = wide.prod(axis) * begin
         size = np.abs(want)
         whole = np.where(wide == 0, 1, wide).prod(axis) * begin
-        by_order = np.isinf(whole) & np.isfinite(wide).all(axis)  # a zero comes before or after the overflow
+        # a zero comes before or after the overflow
+        by_order = np.isinf(whole) & np.isfinite(wide).all(axis) & (wide == 0).any(axis)
     else:
         taken = {"sum": wide, "absolute": np.abs(wide), "squares": np.square(wide)}
         taken = taken[fold] if fold in taken else np.exp(wide - np.expand_dims(top, axis))

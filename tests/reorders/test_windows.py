@@ -63,17 +63,12 @@ def test_what_it_takes_goes_by_how_far_apart_elements_are():
     assert not is_scattered(nests_of("ab", "ab", (1000, 64))[0][0])
 
 
-@pytest.mark.parametrize("rows, columns, narrow, wide", [
-    (8, 8, 1, None), (4, 22, 1, None), (30, 7, 2, 4), (33, 35, None, 1),
-])  # fmt: skip
-def test_windows_are_fast_for_longer_the_narrower_elements_are(rows, columns, narrow, wide):
-    """Small matrices are shuffled rather than moved tile by tile; of `wide` elements they are not."""
-
-    def fast(width):
-        return is_scattered(nests_of("NCW", "NWC", (1000, rows, columns), width)[0][0])
-
-    assert narrow is None or fast(narrow)
-    assert wide is None or not fast(wide)
+@pytest.mark.parametrize("seconds, widths", [(2.4e-9, {1, 2, 4, 8}), (4e-9, {1, 2}), (7e-9, {1}), (8e-9, set())])
+def test_the_narrower_elements_are_the_longer_may_windows_take(monkeypatch, seconds, widths):
+    """Instead of tiles, which take longer then."""
+    monkeypatch.setattr(windows, "line_seconds", lambda nest: seconds)
+    found = {width for width in (1, 2, 4, 8) if is_scattered(nests_of("NCW", "NWC", (1000, 8, 8), width)[0][0])}
+    assert found == widths
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])

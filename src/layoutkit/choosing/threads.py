@@ -65,7 +65,10 @@ def get_num_threads() -> int:
 
 
 def at_most(threads: int | None) -> AbstractContextManager[None]:
-    """A context in which calls without `threads=`, those that a call consists of, use so many threads at most."""
+    """A context in which calls without `threads=`, those that a call consists of, use so many threads at most.
+
+    None: as many as before.
+    """
     if threads is None:
         return _UNCHANGED
     before, most = _thread.most, min(_thread.most, check_threads(threads))

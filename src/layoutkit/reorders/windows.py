@@ -33,7 +33,8 @@ FEW_WINDOWS = 8
 # To store a vector shuffled from lanes of 16 bytes, by the number of registers that these fill.
 LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
 LANE_BYTES = 16
-# Of a cache line: nests that take longer do not count as fast. Tiles take the longer, the narrower their elements are.
+# Of a cache line, by bytes of an element: nests that take longer do not count as fast. The narrower the elements, the
+# longer tiles take.
 MAX_FAST_LINE_SECONDS = {1: 7.5e-9, 2: 4.1e-9, 4: 2.5e-9, 8: 2.5e-9}
 MAX_CONTIGUOUS_SHARE = 0.75  # of elements that have the same successor on both sides
 SAMPLED_VECTORS = 4

@@ -133,7 +133,8 @@ def close(got, want, name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # divisions by zero and the like, as the cases have them
 @pytest.mark.parametrize("layouts", [None, *NAMES[1:]])
 def test_node_cases(layouts):
-    """All of them in the layouts of least cost; in those that are asked for as well, outside CI in one of the two."""
+    """All of them in the layouts of least cost. In those that are asked for, bodies of functions, and outside CI the
+    others too, are tried in one of the two."""
     found, _ = cases()
     done, refused, wrong = 0, Counter(), []
     for i, (name, graph, inputs, outputs) in enumerate(found):

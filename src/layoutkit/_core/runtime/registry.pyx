@@ -124,7 +124,7 @@ cdef object kernel_of(const lk_kernel *row):
 
 
 cdef list family_rows(family):
-    """A list of `_rows`; they and `_isas` are made on first use."""
+    """A list of `_rows`; they and `_isas` are made by the first call, at import."""
     global _isas
     cdef const lk_kernel *const *arrays = lk_all_kernels()
     cdef const lk_kernel *row
