@@ -33,9 +33,9 @@ def softplus(x):
 
 def power(x, alpha, beta):
     """alpha x^beta for a whole beta, or a positive x."""
+    sign = -1 if x.is_signed() and beta % 2 else 1
     if not x:
-        return Decimal("Infinity") if beta < 0 else x
-    sign = -1 if x < 0 and beta % 2 else 1
+        return alpha * sign * Decimal("Infinity" if beta < 0 else 0)
     return alpha * sign * (beta * abs(x).ln()).exp()
 
 

@@ -109,11 +109,13 @@ def test_over_all_of_float64(form, seed):
         return
     count = 4000 if LONG else 150
     small = rng.standard_normal(count) * 10.0 ** rng.integers(-320, 0, count)
+    small = np.where(small == 0, 5e-324, small)  # exact.py knows the sign of 0 only of powers
     near = (
         rng.uniform(UNDERFLOW.get(name, -40), 40, 4 * count),
         rng.uniform(-4, 4, 2 * count),
         rng.uniform(-1.2, 1.2, 4 * count),  # where formulas meet
         [5e-324, -5e-324, 3, -3, 0.5, -0.5],
+        [0.0, -0.0] if name == "pow" else [],
     )
     x = np.concatenate([small, *near])
     if name == "log" or (name == "pow" and numbers[1] % 1):
