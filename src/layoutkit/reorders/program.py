@@ -121,7 +121,9 @@ def slab_nests(slab: Slab, width: int, vector: int, blocking: Blocking) -> tuple
     """The nests that assemble a slab, and the dimensions whose pads they also write."""
     windows = window_nests(slab.shape, slab.source, slab.buffer, width)
     tiles = copy_nests(slab.shape, slab.source, slab.buffer, width, vector, blocking)
-    return windows if windows and is_scattered(windows[0][0]) and not fills_vectors(tiles[0][0], vector) else tiles
+    if windows and is_scattered(windows[0][0]) and not fills_vectors(tiles[0][0], vector):
+        return windows
+    return tiles
 
 
 @lru_cache(8)

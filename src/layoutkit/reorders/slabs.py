@@ -164,14 +164,14 @@ def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: 
 def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[list[tuple[int, int, int]]]:
     """For every dimension of a box the first index, number and size of slabs: equal ones, and a smaller one.
 
-    The outermost dimension of the destination is cut first, so that runs stay long; what it takes to make them of
-    `MIN_SLAB_RUN_BYTES` is cut only if the buffer could not hold it. What is contiguous in the source is cut only into
-    whole vectors, so that tiles are full.
+    The outermost dimension of the destination is cut first, so that runs stay long. The digits that make the first
+    `MIN_SLAB_RUN_BYTES` of a run stay whole unless the buffer cannot hold them; then no run gets shorter than that. What
+    is contiguous in the source is cut only into whole vectors, so that tiles are full.
     """
     sizes, steps = list(box), _steps(dst, box, box)
     run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
     contiguous = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
-    fewest, size = {}, width  # values of the digits that make so long a run
+    fewest, size = {}, width  # how many values of these digits a run of so many bytes takes
     for x in steps:
         if size < run:
             fewest[x.dim, x.level] = min(x.n, -(-run // size))
