@@ -165,8 +165,8 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
     """For every dimension of a box the first index, number and size of slabs: equal ones, and a smaller one.
 
     The outermost dimension of the destination is cut first, so that runs stay long. The digits that make the first
-    `MIN_SLAB_RUN_BYTES` of a run stay whole unless the buffer cannot hold them; then no run gets shorter than that. What
-    is contiguous in the source is cut only into whole vectors, so that tiles are full.
+    `MIN_SLAB_RUN_BYTES` of a run stay whole unless the buffer cannot hold them; then no run gets shorter than that.
+    What is contiguous in the source is cut only into whole vectors, so that tiles are full.
     """
     sizes, steps = list(box), _steps(dst, box, box)
     run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
