@@ -93,6 +93,15 @@ def _past(d: Differing) -> bool:
     return bool(most > np.iinfo(x.dtype).max)
 
 
+def _zero_among_many(d: Differing) -> bool:
+    """Whether a product has a factor of 0 and finite others that could overflow before they meet it."""
+    x = d.input(0)
+    if x.dtype.kind != "f" or not np.isfinite(x).all() or x.all():
+        return False
+    factors = np.abs(x[x != 0].astype(float))
+    return bool(np.log2(np.maximum(factors, 1)).sum() >= np.finfo(x.dtype).maxexp)
+
+
 def _dilated(d: Differing) -> bool:
     return max(d.attribute("dilations", [1])) > 1
 
@@ -175,6 +184,8 @@ WRONG = (
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1 ReduceMean", _past, "past the limits of integers", alone=True),
+    Rule("ReduceProd", _zero_among_many, "a product that overflows times 0 is NaN or 0, by the order of its factors",
+         alone=True),
     Rule("TopK", lambda d: isinstance(d.ours, str) and " largest of " in d.ours, "more than there is are refused"),
     Rule("ReduceLogSumExp", lambda d: not np.isfinite(d.input(0)).all(), "the reference subtracts Inf from Inf"),
     Rule("HardSwish Swish Gelu Mish Softsign", lambda d: np.isinf(d.input(0)).any(),
